@@ -78,6 +78,9 @@ class BiCGSTAB(LinearSolverState):
         if (M is None) != (self._M is None):
             raise ValueError("whether BiCGSTAB has a preconditioner is decided when it is made")
 
+    def _options(self) -> dict[str, Any]:
+        return {"is_left_preconditioner": self._is_left}
+
     def _allocate(self) -> None:
         self._r, self._r0, self._p, self._v, self._t = (self._vector() for _ in range(5))
         plain = self._M is None

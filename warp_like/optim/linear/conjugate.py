@@ -108,6 +108,8 @@ def _turn_cr(
 class _Conjugate(LinearSolverState):
     """What both have in common: they may begin anew every few iterations."""
 
+    _is_symmetric = True
+
     def __init__(self, *args: Any, restart: int | None = None, **kwargs: Any) -> None:
         self._restart = restart_interval(restart)
         super().__init__(*args, **kwargs)
@@ -127,6 +129,9 @@ class _Conjugate(LinearSolverState):
 
     def _iterate(self, problem: Problem) -> None:
         raise NotImplementedError
+
+    def _options(self) -> dict[str, Any]:
+        return {"restart": self._restart}
 
 
 class CG(_Conjugate):

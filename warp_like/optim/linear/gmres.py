@@ -163,6 +163,9 @@ class GMRES(LinearSolverState):
     def _cycle_size(self) -> int:
         return min(self._restart, self._maxiter)
 
+    def _options(self) -> dict[str, Any]:
+        return {"restart": self._restart, "is_left_preconditioner": self._is_left}
+
     def _dot_rows(self) -> int:
         return self._cycle_size
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 import warp_like as wp
+from warp_like.base.warn import warn
+from warp_like.optim.linear import gradient
 from warp_like.optim.linear.dots import Dots
 from warp_like.optim.linear.operators import LinearOperator, aslinearoperator, numbers, scalar_type
 
@@ -117,7 +119,8 @@ class LinearSolverState:
         self._systems = self._A.batch_count
         self._maxiter = max(1, math.ceil(maxiter)) if maxiter else max(1, self._size // self._systems)
         self._cur_iter_and_condition = wp.zeros(2, dtype=int, device=self._device)
-        self._dots = Dots(self._size, self._dot_rows(), self._A.batch_offsets, self._device)
+        with gradient.paused():
+            self._dots = Dots(self._size, self._dot_rows(), self._A.batch_offsets, self._device)
         self._limit_sq, self._residual_sq = (self._numbers_for_systems() for _ in range(2))
         self._allocate()
 
@@ -214,7 +217,69 @@ class LinearSolverState:
         operator_M = self._M if M is None else aslinearoperator(M)
         b, x = self._b if b is None else b, self._x if x is None else x
         self._require_like_first(operator_A, b, x, operator_M)
-        return self._solve(Problem(operator_A, b, x, operator_M))
+        problem, tape = Problem(operator_A, b, x, operator_M), gradient.recording_tape()
+        if self._check_every > 0 and self._device.is_capturing:
+            raise RuntimeError("a solver in a captured graph can't look at the residual; pass check_every=0")
+        return self._solve(problem) if tape is None else self._solve_recorded(problem, tape)
+
+    def _solve_recorded(self, problem: Problem, tape: Any) -> Result:
+        """Solve while a tape records: it gets the solution, and the adjoint solve, not each iteration."""
+        A, b, x, M = problem.A, problem.b, problem.x, problem.M
+        elements = gradient.elements_of(A)
+        arrays = [a for a in (b, elements) if a is not None and a.requires_grad]
+        with gradient.paused():
+            found = wp.clone(x, requires_grad=False)
+            matrix = gradient.Snapshot(A, self._is_symmetric) if arrays else None
+            result = self._solve(Problem(A, b, found, M))
+        if matrix is None:
+            x.assign(found)
+            return result
+        if not x.requires_grad:
+            x.requires_grad = True
+        x.assign(found)
+
+        def backward() -> None:
+            with gradient.paused():
+                adjoint = wp.zeros_like(x, requires_grad=False)
+                self._solve_adjoint(matrix.transposed(), x.grad, adjoint, M)
+                if b.requires_grad:
+                    gradient.add_to(b.grad, adjoint)
+                matrix.subtract_outer(adjoint, found)
+
+        tape.record_func(backward, [x, *arrays])
+        return result
+
+    _is_symmetric = False
+    """Whether the solver is for symmetric matrices alone."""
+
+    def _options(self) -> dict[str, Any]:
+        """The arguments that this solver has beside those of all solvers."""
+        return {}
+
+    def _solve_adjoint(self, A: LinearOperator, b: Any, x: Any, M: LinearOperator | None) -> None:
+        """Solve the system of the backward pass, by the relative tolerance alone: gradients have any size."""
+        is_diagonal = M is not None and isinstance(M.source, wp.array) and M.source.ndim == 1
+        if not (self._is_symmetric or is_diagonal):
+            M = None  # it may not be its own transpose
+        relative, _ = tolerances(self._scalar, self._tol, self._atol)
+        state = type(self)(
+            A,
+            b,
+            x,
+            tol=relative,
+            atol=0.0,
+            maxiter=self._maxiter,
+            M=M,
+            check_every=self._check_every,
+            use_cuda_graph=self._use_cuda_graph,
+            **self._options(),
+        )
+        _, residual, tolerance = state()
+        if self._check_every > 0 and not residual <= tolerance:
+            warn(
+                f"the gradient of a solution by {type(self).__name__} is not accurate: its adjoint system ended with "
+                f"the residual {residual:.3g}, above the tolerance {tolerance:.3g}"
+            )
 
     def _solve(self, problem: Problem) -> Result:
         b = numbers(problem.b)
