@@ -18,6 +18,14 @@ from warp_like.sparse.creation import (
     bsr_set_zero,
     bsr_zeros,
 )
+from warp_like.sparse.exchange import (
+    bsr_from_jax,
+    bsr_from_scipy,
+    bsr_from_torch,
+    bsr_to_jax,
+    bsr_to_scipy,
+    bsr_to_torch,
+)
 from warp_like.sparse.lookup import bsr_block_index, bsr_row_index
 from warp_like.sparse.matrix import (
     BSR_STATUS_ROW_CAPACITY_EXCEEDED,
@@ -47,6 +55,9 @@ __all__ = [
     "bsr_compress",
     "bsr_copy",
     "bsr_diag",
+    "bsr_from_jax",
+    "bsr_from_scipy",
+    "bsr_from_torch",
     "bsr_from_triplets",
     "bsr_get_diag",
     "bsr_identity",
@@ -62,6 +73,9 @@ __all__ = [
     "bsr_set_identity",
     "bsr_set_transpose",
     "bsr_set_zero",
+    "bsr_to_jax",
+    "bsr_to_scipy",
+    "bsr_to_torch",
     "bsr_transposed",
     "bsr_zeros",
 ]

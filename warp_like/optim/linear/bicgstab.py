@@ -102,12 +102,12 @@ class BiCGSTAB(LinearSolverState):
         systems, x = self._dots.systems, problem.x_numbers
         state = [self._residual_sq, self._limit_sq]
         y = problem.precondition(self._p, self._y)
-        problem.A.matvec(y, self._v, self._v, alpha=1.0, beta=0.0)
+        problem.A.matvec(y, self._v, self._v, 1.0, 0.0)
         self._dots.compute(r0, v, self._r0v)
         given = [systems, self._rho, self._r0v, *state, v, numbers(y), x, r]
         wp.launch(_subtract, dim=self._size, inputs=given, device=self._device)
         z = problem.precondition(self._r, self._z)
-        problem.A.matvec(z, self._t, self._t, alpha=1.0, beta=0.0)
+        problem.A.matvec(z, self._t, self._t, 1.0, 0.0)
         Mt, Mr = self._t, self._r
         if self._Mt is not self._t:
             Mt, Mr = problem.precondition(self._t, self._Mt), z

@@ -158,7 +158,7 @@ class CG(_Conjugate):
     def _iterate(self, problem: Problem) -> None:
         device, systems = self._device, self._dots.systems
         r, p, Ap = numbers(self._r), numbers(self._p), numbers(self._Ap)
-        problem.A.matvec(self._p, self._Ap, self._Ap, alpha=1.0, beta=0.0)
+        problem.A.matvec(self._p, self._Ap, self._Ap, 1.0, 0.0)
         self._dots.compute(p, Ap, self._pAp)
         given = [systems, self._rz, self._pAp, self._residual_sq, self._limit_sq, p, Ap, problem.x_numbers, r]
         wp.launch(_step_cg, dim=self._size, inputs=given, device=device)
@@ -188,7 +188,7 @@ class CR(_Conjugate):
     def _start(self, problem: Problem) -> None:
         problem.residual(self._r)
         z = problem.precondition(self._r, self._z)
-        problem.A.matvec(z, self._Az, self._Az, alpha=1.0, beta=0.0)
+        problem.A.matvec(z, self._Az, self._Az, 1.0, 0.0)
         wp.copy(self._p, z)
         wp.copy(self._Ap, self._Az)
         r = numbers(self._r)
@@ -204,7 +204,7 @@ class CR(_Conjugate):
         given = [systems, *scalars, p, Ap, y, problem.x_numbers, r, problem.M is not None, numbers(self._z)]
         wp.launch(_step_cr, dim=self._size, inputs=given, device=device)
         z = self._r if problem.M is None else self._z
-        problem.A.matvec(z, self._Az, self._Az, alpha=1.0, beta=0.0)
+        problem.A.matvec(z, self._Az, self._Az, 1.0, 0.0)
         self._dots.compute(r, r, self._residual_sq)
         self._dots.compute(numbers(z), Az, self._zAz_new)
         given = [systems, self._zAz_new, self._zAz, numbers(z), Az, p, Ap]

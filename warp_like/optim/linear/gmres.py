@@ -219,11 +219,11 @@ class GMRES(LinearSolverState):
 
     def _product(self, problem: Problem, v: Any) -> Any:
         if self._is_left:
-            problem.A.matvec(v, self._t, self._t, alpha=1.0, beta=0.0)
+            problem.A.matvec(v, self._t, self._t, 1.0, 0.0)
             if problem.M is None:
                 return self._t
             return problem.precondition(self._t, self._w)
-        problem.A.matvec(problem.precondition(v, self._t), self._w, self._w, alpha=1.0, beta=0.0)
+        problem.A.matvec(problem.precondition(v, self._t), self._w, self._w, 1.0, 0.0)
         return self._w
 
     def _extend(self, place: int, vector: Any) -> None:

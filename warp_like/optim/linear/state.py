@@ -348,13 +348,13 @@ class Problem:
 
     def residual(self, out: Any) -> None:
         """Write ``b - A x``."""
-        self.A.matvec(self.x, self.b, out, alpha=-1.0, beta=1.0)
+        self.A.matvec(self.x, self.b, out, -1.0, 1.0)
 
     def precondition(self, r: Any, out: Any) -> Any:
         """Return ``M r``, in ``out``; ``r`` itself without a preconditioner."""
         if self.M is None:
             return r
-        self.M.matvec(r, out, out, alpha=1.0, beta=0.0)
+        self.M.matvec(r, out, out, 1.0, 0.0)
         return out
 
 
