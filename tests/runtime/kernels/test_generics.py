@@ -493,3 +493,30 @@ def test_a_generic_function_that_calls_itself_without_end():
     with pytest.raises(wp.WarpCodegenError, match="`longer` calls itself: longer -> longer") as caught:
         wp.launch(endless, 1, outputs=[np.zeros(1, np.float32)])
     assert "may call itself for other types, but not more than 32 times" in str(caught.value)
+
+
+@wp.kernel
+def shifted(x: wp.array(dtype=Any), by: Any, which: wp.array(dtype=int), out: wp.array(dtype=Any)):
+    i = wp.tid()
+    if which:
+        out[i] = x[i] + out.dtype(by)
+    else:
+        out[i] = x[i] - out.dtype(by)
+
+
+def test_a_second_launch_infers_nothing(monkeypatch):
+    chosen = wp.zeros(2, dtype=int)
+    for dtype in (wp.float32, wp.float64, wp.float16):
+        for by in (2, 2.5, wp.float64(2.5)):
+            x, out = wp.ones(2, dtype=dtype), wp.zeros(2, dtype=dtype)
+            for which in (chosen, None):
+                for _ in range(2):
+                    wp.launch(shifted, dim=2, inputs=[x, by, which], outputs=[out])
+                sign = -1 if which is None else 1
+                np.testing.assert_array_equal(out.numpy(), x.numpy() + sign * float(by))
+    assert len(shifted._instances) == 9
+    monkeypatch.setattr("warp_like.runtime.kernels.generics.infer_type", None)
+    wp.launch(shifted, dim=2, inputs=[x, 2.5, None], outputs=[out])
+    np.testing.assert_array_equal(out.numpy(), x.numpy() - 2.5)
+    with pytest.raises(TypeError):  # what has not been launched has to be inferred
+        wp.launch(shifted, dim=2, inputs=[wp.ones(2, dtype=int), 2.5, None], outputs=[wp.zeros(2, dtype=int)])

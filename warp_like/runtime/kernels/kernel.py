@@ -118,6 +118,7 @@ class Kernel(ByName, _native.Launchable):
         self._names = annotation_names(func)
         self._programs: dict[tuple[Any, ...], Program] = {}
         self._instances: dict[tuple[Type, ...], Kernel] = {}
+        self.launched: dict[tuple[Any, ...], Kernel] = {}
         self._with_options: dict[frozenset[tuple[str, str]], Kernel] = {}
         self._captured: Watched | None = None
         self._renew = False  # whether functions that it calls have been given gradients since
@@ -312,7 +313,13 @@ class Kernel(ByName, _native.Launchable):
     def _copy(self, **changed: Any) -> Kernel:
         """This kernel with other attributes, and with nothing compiled."""
         made: Kernel = type(self).__new__(type(self))
-        fresh: dict[str, Any] = {"_programs": {}, "_instances": {}, "_with_options": {}, "_editions": []}
+        fresh: dict[str, Any] = {
+            "_programs": {},
+            "_instances": {},
+            "launched": {},
+            "_with_options": {},
+            "_editions": [],
+        }
         fresh |= {"_captured": None, "_renew": False, "_compiled": False, "_latest_edition": None, "first": None}
         made.__dict__.update({**self.__dict__, **fresh, **changed})
         self.module.attach(made)

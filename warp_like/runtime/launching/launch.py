@@ -29,7 +29,7 @@ from warp_like.runtime.kernels.arguments import (
     require_writable,
     same_arguments,
 )
-from warp_like.runtime.kernels.generics import concrete, require_arguments
+from warp_like.runtime.kernels.generics import concrete, known_instance, require_arguments
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.kernels.program import Place, Program
 from warp_like.runtime.kernels.structs import split_argument, split_arguments
@@ -121,6 +121,11 @@ def launch(
     if options:
         given = (dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd)
         return launch(kernel.with_options(options), *given, max_blocks, block_dim)
+    if kernel.is_generic:
+        known = known_instance(kernel, inputs, outputs)
+        if known is not None:
+            given = (dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd)
+            return launch(known, *given, max_blocks, block_dim)
     where = place_of_launch(kernel.key, device, stream)
     blocks = checked_blocks(kernel.key, stream, max_blocks, block_dim)
     dims = grid_dims(kernel.key, dim)
