@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import warp_like as wp
@@ -9,26 +10,40 @@ from warp_like.sparse.lookup import row_end
 from warp_like.sparse.matrix import BsrMatrix, composed, overlap, scaled
 
 
-@wp.kernel
-def _multiply(
-    alpha: Any,
-    offsets: wp.array[int],
-    row_counts: wp.array[int],
-    columns: wp.array[int],
-    values: wp.array[Any],
-    x: wp.array[Any],
-    beta: Any,
-    y: wp.array[Any],
-) -> None:
-    row = wp.tid()
-    total = y.dtype(0.0)
-    if alpha != alpha.dtype(0):
-        for block in range(offsets[row], row_end(offsets, row_counts, row)):
+@cache
+def _multiply(padded: bool, adds: bool) -> wp.Kernel:
+    """Return the product for matrices with row counts or without, that adds to a multiple of ``y`` or overwrites it.
+
+    Rows are short, so that asking for each of them takes as long as an element or two.
+    """
+
+    @wp.kernel(module="unique")
+    def multiply(
+        alpha: Any,
+        offsets: wp.array[int],
+        row_counts: wp.array[int],
+        columns: wp.array[int],
+        values: wp.array[Any],
+        x: wp.array[Any],
+        beta: Any,
+        y: wp.array[Any],
+    ) -> None:
+        row = wp.tid()
+        begin = offsets[row]
+        end = begin
+        if wp.static(padded):
+            end = begin + row_counts[row]
+        else:
+            end = offsets[row + 1]
+        total = y.dtype(0.0)
+        for block in range(begin, end):
             total += values[block] * x[columns[block]]
-        total = alpha * total
-    if beta != beta.dtype(0):
-        total += beta * y[row]
-    y[row] = total
+        if wp.static(adds):
+            y[row] = alpha * total + beta * y[row]
+        else:
+            y[row] = alpha * total
+
+    return multiply
 
 
 @wp.kernel
@@ -129,15 +144,17 @@ def bsr_mv(
         x_view = _copied(x_view, work_buffer)
     factors = matrix.scalar_type(alpha), matrix.scalar_type(beta)
     stored = [matrix.offsets, matrix.row_counts, matrix.columns, matrix.values]
-    if not transpose:
-        arguments = [factors[0], *stored, x_view, factors[1]]
-        wp.launch(_multiply, dim=n, inputs=arguments, outputs=[y_view], device=matrix.device)
+    if not transpose and alpha != 0:
+        kernel = _multiply(matrix.row_counts is not None, bool(beta != 0))
+        counts = matrix.offsets if matrix.row_counts is None else matrix.row_counts  # None would be slower to launch
+        arguments = [factors[0], matrix.offsets, counts, *stored[2:], x_view, factors[1]]
+        wp.launch(kernel, dim=n, inputs=arguments, outputs=[y_view], device=matrix.device)
         return y
     if beta == 0:
         y_view.zero_()
     elif beta != 1:
         wp.launch(_scale_vector, dim=n, inputs=[factors[1]], outputs=[y_view], device=matrix.device)
-    if alpha != 0:
+    if transpose and alpha != 0:
         arguments = [factors[0], *stored, x_view]
         wp.launch(_add_transposed, dim=m, inputs=arguments, outputs=[y_view], device=matrix.device)
     return y

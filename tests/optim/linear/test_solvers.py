@@ -116,7 +116,8 @@ def test_an_operator_of_ones_own_and_a_callback():
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_batches(solver):
+@pytest.mark.parametrize("ptype", ["id", "diag"])
+def test_batches(solver, ptype):
     sizes, tol = [5, 17, 1, 9], 1e-9
     matrices = [poisson(5)[:n, :n] for n in sizes]
     A = scipy.sparse.block_diag(matrices, format="csr")
@@ -124,11 +125,13 @@ def test_batches(solver):
     n = b.size
     whole = scipy.sparse.block_diag([A, scipy.sparse.eye_array(2)], format="csr")  # two numbers of no system
     offsets = wp.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
+    M = preconditioner(sparse(whole), ptype)
     op = aslinearoperator(sparse(whole), batch_offsets=offsets, max_batch_length=17)
     assert (op.batch_count, op.max_batch_length) == (4, 17)
     x = wp.full(n + 2, 5.0, dtype=wp.float64)
     x[:n].zero_()
-    _, residual, tolerance = solver(op, wp.array(np.append(b, [9.0, 9.0])), x, tol=tol, atol=0.0, maxiter=100)
+    given = wp.array(np.append(b, [9.0, 9.0]))
+    _, residual, tolerance = solver(op, given, x, tol=tol, atol=0.0, maxiter=100, M=M)
     assert residual <= tolerance
     np.testing.assert_allclose(x.numpy()[:n], exact, atol=1e-6)
     assert x.list()[n:] == [5.0, 5.0]

@@ -9,55 +9,43 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
-from warp_like.optim.linear.conjugate import quotient
 from warp_like.optim.linear.operators import LinearOperator, numbers
 from warp_like.optim.linear.state import LinearSolverState, Problem, Result
+from warp_like.optim.linear.steps import advance, quotient, step_length
 
 
 @wp.kernel(enable_backward=False)
-def _subtract(
-    systems: wp.array[int],
-    a: wp.array[Any],
-    b: wp.array[Any],
-    residual_sq: wp.array[Any],
-    limit_sq: wp.array[Any],
-    v: wp.array[Any],
-    direction: wp.array[Any],
-    x: wp.array[Any],
-    r: wp.array[Any],
+def _factors(
+    rho_new: wp.array[Any],
+    r0v: wp.array[Any],
+    ts: wp.array[Any],
+    tt: wp.array[Any],
+    beta: wp.array[Any],
+    omega: wp.array[Any],
 ) -> None:
-    """``x += q direction`` and ``r -= q v`` with the quotient ``q`` of ``a`` and ``b``."""
-    i = wp.tid()
-    system = 0
-    if systems:
-        system = systems[i]
-    if system >= 0 and not (residual_sq[system] <= limit_sq[system]):
-        factor = quotient(a[system], b[system])
-        x[i] = x[i] + factor * direction[i]
-        r[i] = r[i] - factor * v[i]
+    """Write ``omega = ts / tt`` and ``beta = rho_new / r0v / omega``."""
+    system = wp.tid()
+    beta[system] = quotient(rho_new[system], r0v[system]) * quotient(tt[system], ts[system])
+    omega[system] = quotient(ts[system], tt[system])
 
 
 @wp.kernel(enable_backward=False)
 def _turn(
+    batched: bool,
     systems: wp.array[int],
-    rho_new: wp.array[Any],
-    rho: wp.array[Any],
-    r0v: wp.array[Any],
-    ts: wp.array[Any],
-    tt: wp.array[Any],
+    beta: wp.array[Any],
+    omega: wp.array[Any],
     r: wp.array[Any],
     v: wp.array[Any],
     p: wp.array[Any],
 ) -> None:
-    """``p = r + beta (p - omega v)``."""
+    """``p = r + beta * (p - omega * v)``."""
     i = wp.tid()
     system = 0
-    if systems:
+    if batched:
         system = systems[i]
     if system >= 0:
-        omega = quotient(ts[system], tt[system])
-        beta = quotient(rho_new[system], r0v[system]) * quotient(tt[system], ts[system])
-        p[i] = r[i] + beta * (p[i] - omega * v[i])
+        p[i] = r[i] + beta[system] * (p[i] - omega[system] * v[i])
 
 
 class BiCGSTAB(LinearSolverState):
@@ -87,7 +75,8 @@ class BiCGSTAB(LinearSolverState):
         self._y, self._z = (self._p, self._r) if plain else (self._vector(), self._vector())
         left = self._is_left and not plain
         self._Mt = self._vector() if left else self._t
-        self._rho, self._rho_new, self._r0v, self._ts, self._tt = (self._numbers_for_systems() for _ in range(5))
+        self._rho, self._rho_new, self._r0v = (self._numbers_for_systems() for _ in range(3))
+        self._ts, self._tt, self._length, self._omega = (self._numbers_for_systems() for _ in range(4))
 
     def _start(self, problem: Problem) -> None:
         problem.residual(self._r)
@@ -104,8 +93,10 @@ class BiCGSTAB(LinearSolverState):
         y = problem.precondition(self._p, self._y)
         problem.A.matvec(y, self._v, self._v, 1.0, 0.0)
         self._dots.compute(r0, v, self._r0v)
-        given = [systems, self._rho, self._r0v, *state, v, numbers(y), x, r]
-        wp.launch(_subtract, dim=self._size, inputs=given, device=self._device)
+        given = [self._rho, self._r0v, *state, self._length]
+        wp.launch(step_length, dim=self._systems, inputs=given, device=self._device)
+        given = [*systems, self._length, numbers(y), v, x, r]
+        wp.launch(advance, dim=self._size, inputs=given, device=self._device)
         z = problem.precondition(self._r, self._z)
         problem.A.matvec(z, self._t, self._t, 1.0, 0.0)
         Mt, Mr = self._t, self._r
@@ -113,11 +104,15 @@ class BiCGSTAB(LinearSolverState):
             Mt, Mr = problem.precondition(self._t, self._Mt), z
         self._dots.compute(numbers(Mt), numbers(Mr), self._ts)
         self._dots.compute(numbers(Mt), numbers(Mt), self._tt)
-        given = [systems, self._ts, self._tt, *state, t, numbers(z), x, r]
-        wp.launch(_subtract, dim=self._size, inputs=given, device=self._device)
+        given = [self._ts, self._tt, *state, self._length]
+        wp.launch(step_length, dim=self._systems, inputs=given, device=self._device)
+        given = [*systems, self._length, numbers(z), t, x, r]
+        wp.launch(advance, dim=self._size, inputs=given, device=self._device)
         self._dots.compute(r, r, self._residual_sq)
         self._dots.compute(r0, r, self._rho_new)
-        given = [systems, self._rho_new, self._rho, self._r0v, self._ts, self._tt, r, v, p]
+        given = [self._rho_new, self._r0v, self._ts, self._tt, self._length, self._omega]
+        wp.launch(_factors, dim=self._systems, inputs=given, device=self._device)
+        given = [*systems, self._length, self._omega, r, v, p]
         wp.launch(_turn, dim=self._size, inputs=given, device=self._device)
         wp.copy(self._rho, self._rho_new)
         return 1

@@ -1,8 +1,7 @@
 """Conjugate gradients and conjugate residuals, for symmetric positive definite matrices.
 
 Hestenes and Stiefel, Methods of conjugate gradients for solving linear systems, 1952; Saad, Iterative methods for
-sparse linear systems, 2003, algorithms 9.1 and 6.20. A system that has reached its tolerance makes steps of length
-zero, so that it stays as it is while others of its batch go on.
+sparse linear systems, 2003, algorithms 9.1 and 6.20.
 """
 
 from __future__ import annotations
@@ -12,97 +11,7 @@ from typing import Any
 import warp_like as wp
 from warp_like.optim.linear.operators import numbers
 from warp_like.optim.linear.state import LinearSolverState, Problem, Result, restart_interval
-
-
-@wp.func
-def quotient(a: Any, b: Any) -> Any:
-    """Return ``a / b``, and 0 where ``b`` is 0."""
-    result = a.dtype(0)
-    if b != b.dtype(0):
-        result = a / b
-    return result
-
-
-@wp.kernel(enable_backward=False)
-def _step_cg(
-    systems: wp.array[int],
-    rz: wp.array[Any],
-    pAp: wp.array[Any],
-    residual_sq: wp.array[Any],
-    limit_sq: wp.array[Any],
-    p: wp.array[Any],
-    Ap: wp.array[Any],
-    x: wp.array[Any],
-    r: wp.array[Any],
-) -> None:
-    i = wp.tid()
-    system = 0
-    if systems:
-        system = systems[i]
-    if system >= 0 and not (residual_sq[system] <= limit_sq[system]):
-        alpha = quotient(rz[system], pAp[system])
-        x[i] = x[i] + alpha * p[i]
-        r[i] = r[i] - alpha * Ap[i]
-
-
-@wp.kernel(enable_backward=False)
-def _turn_cg(
-    systems: wp.array[int], rz_new: wp.array[Any], rz: wp.array[Any], z: wp.array[Any], p: wp.array[Any]
-) -> None:
-    i = wp.tid()
-    system = 0
-    if systems:
-        system = systems[i]
-    if system >= 0:
-        p[i] = z[i] + quotient(rz_new[system], rz[system]) * p[i]
-
-
-@wp.kernel(enable_backward=False)
-def _step_cr(
-    systems: wp.array[int],
-    zAz: wp.array[Any],
-    yAp: wp.array[Any],
-    residual_sq: wp.array[Any],
-    limit_sq: wp.array[Any],
-    p: wp.array[Any],
-    Ap: wp.array[Any],
-    y: wp.array[Any],
-    x: wp.array[Any],
-    r: wp.array[Any],
-    preconditioned: bool,
-    z: wp.array[Any],
-) -> None:
-    i = wp.tid()
-    system = 0
-    if systems:
-        system = systems[i]
-    if system >= 0 and not (residual_sq[system] <= limit_sq[system]):
-        alpha = quotient(zAz[system], yAp[system])
-        step = alpha * y[i]
-        x[i] = x[i] + alpha * p[i]
-        r[i] = r[i] - alpha * Ap[i]
-        if preconditioned:
-            z[i] = z[i] - step
-
-
-@wp.kernel(enable_backward=False)
-def _turn_cr(
-    systems: wp.array[int],
-    zAz_new: wp.array[Any],
-    zAz: wp.array[Any],
-    z: wp.array[Any],
-    Az: wp.array[Any],
-    p: wp.array[Any],
-    Ap: wp.array[Any],
-) -> None:
-    i = wp.tid()
-    system = 0
-    if systems:
-        system = systems[i]
-    if system >= 0:
-        beta = quotient(zAz_new[system], zAz[system])
-        p[i] = z[i] + beta * p[i]
-        Ap[i] = Az[i] + beta * Ap[i]
+from warp_like.optim.linear.steps import advance, divide, step_length, subtract, turn
 
 
 class _Conjugate(LinearSolverState):
@@ -145,7 +54,7 @@ class CG(_Conjugate):
 
     def _allocate(self) -> None:
         self._r, self._p, self._Ap, self._z = (self._vector() for _ in range(4))
-        self._rz, self._rz_new, self._pAp = (self._numbers_for_systems() for _ in range(3))
+        self._rz, self._rz_new, self._pAp, self._length = (self._numbers_for_systems() for _ in range(4))
 
     def _start(self, problem: Problem) -> None:
         problem.residual(self._r)
@@ -160,15 +69,18 @@ class CG(_Conjugate):
         r, p, Ap = numbers(self._r), numbers(self._p), numbers(self._Ap)
         problem.A.matvec(self._p, self._Ap, self._Ap, 1.0, 0.0)
         self._dots.compute(p, Ap, self._pAp)
-        given = [systems, self._rz, self._pAp, self._residual_sq, self._limit_sq, p, Ap, problem.x_numbers, r]
-        wp.launch(_step_cg, dim=self._size, inputs=given, device=device)
+        given = [self._rz, self._pAp, self._residual_sq, self._limit_sq, self._length]
+        wp.launch(step_length, dim=self._systems, inputs=given, device=device)
+        given = [*systems, self._length, p, Ap, problem.x_numbers, r]
+        wp.launch(advance, dim=self._size, inputs=given, device=device)
         z = problem.precondition(self._r, self._z)
         self._dots.compute(r, r, self._residual_sq)
         if problem.M is None:
             wp.copy(self._rz_new, self._residual_sq)
         else:
             self._dots.compute(r, numbers(z), self._rz_new)
-        wp.launch(_turn_cg, dim=self._size, inputs=[systems, self._rz_new, self._rz, numbers(z), p], device=device)
+        wp.launch(divide, dim=self._systems, inputs=[self._rz_new, self._rz, self._length], device=device)
+        wp.launch(turn, dim=self._size, inputs=[*systems, self._length, numbers(z), p], device=device)
         wp.copy(self._rz, self._rz_new)
 
 
@@ -183,7 +95,7 @@ class CR(_Conjugate):
 
     def _allocate(self) -> None:
         self._r, self._z, self._p, self._Az, self._Ap, self._y = (self._vector() for _ in range(6))
-        self._zAz, self._zAz_new, self._yAp = (self._numbers_for_systems() for _ in range(3))
+        self._zAz, self._zAz_new, self._yAp, self._length = (self._numbers_for_systems() for _ in range(4))
 
     def _start(self, problem: Problem) -> None:
         problem.residual(self._r)
@@ -200,15 +112,20 @@ class CR(_Conjugate):
         r, p, Az, Ap = (numbers(a) for a in (self._r, self._p, self._Az, self._Ap))
         y = numbers(problem.precondition(self._Ap, self._y))
         self._dots.compute(y, Ap, self._yAp)
-        scalars = [self._zAz, self._yAp, self._residual_sq, self._limit_sq]
-        given = [systems, *scalars, p, Ap, y, problem.x_numbers, r, problem.M is not None, numbers(self._z)]
-        wp.launch(_step_cr, dim=self._size, inputs=given, device=device)
+        given = [self._zAz, self._yAp, self._residual_sq, self._limit_sq, self._length]
+        wp.launch(step_length, dim=self._systems, inputs=given, device=device)
+        given = [*systems, self._length, p, Ap, problem.x_numbers, r]
+        wp.launch(advance, dim=self._size, inputs=given, device=device)
+        if problem.M is not None:
+            given = [*systems, self._length, y, numbers(self._z)]
+            wp.launch(subtract, dim=self._size, inputs=given, device=device)
         z = self._r if problem.M is None else self._z
         problem.A.matvec(z, self._Az, self._Az, 1.0, 0.0)
         self._dots.compute(r, r, self._residual_sq)
         self._dots.compute(numbers(z), Az, self._zAz_new)
-        given = [systems, self._zAz_new, self._zAz, numbers(z), Az, p, Ap]
-        wp.launch(_turn_cr, dim=self._size, inputs=given, device=device)
+        wp.launch(divide, dim=self._systems, inputs=[self._zAz_new, self._zAz, self._length], device=device)
+        for target, source in ((p, numbers(z)), (Ap, Az)):
+            wp.launch(turn, dim=self._size, inputs=[*systems, self._length, source, target], device=device)
         wp.copy(self._zAz, self._zAz_new)
 
 

@@ -75,6 +75,9 @@ class Dots:
         rows: The most vectors at a time.
         offsets: Where the numbers of each system begin; None for one system.
         device: Where it computes.
+
+    Attributes:
+        systems: Whether there are several systems, and if so the system of each number: arguments for kernels.
     """
 
     def __init__(self, n: int, rows: int, offsets: Any, device: Any) -> None:
@@ -82,10 +85,10 @@ class Dots:
         self.count = 1 if offsets is None else offsets.size - 1
         self._device = device
         self._partial = wp.empty((rows, max(1, -(-n // PART))), dtype=wp.float64, device=device)
-        self.systems = None
+        found = wp.empty(1 if offsets is None else n, dtype=int, device=device)
         if offsets is not None:
-            self.systems = wp.empty(n, dtype=int, device=device)
-            wp.launch(_list_systems, dim=n, inputs=[offsets, self.systems], device=device)
+            wp.launch(_list_systems, dim=n, inputs=[offsets, found], device=device)
+        self.systems = offsets is not None, found
 
     def compute(self, a: Any, b: Any, out: Any) -> None:
         """Write the inner products of the rows of ``a`` with those of ``b``, or with ``b`` if it is one vector.

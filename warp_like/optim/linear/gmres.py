@@ -10,17 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
-from warp_like.optim.linear.conjugate import quotient
 from warp_like.optim.linear.operators import numbers
 from warp_like.optim.linear.state import EPSILON, LinearSolverState, Problem, Result, restart_interval
+from warp_like.optim.linear.steps import quotient
 
 
 @wp.kernel(enable_backward=False)
-def _scale_to(systems: wp.array[int], norm_sq: wp.array[Any], vector: wp.array[Any], out: wp.array[Any]) -> None:
+def _scale_to(
+    batched: bool, systems: wp.array[int], norm_sq: wp.array[Any], vector: wp.array[Any], out: wp.array[Any]
+) -> None:
     """Write a vector of length 1, or zero."""
     i = wp.tid()
     system = 0
-    if systems:
+    if batched:
         system = systems[i]
     result = out.dtype(0)
     if system >= 0:
@@ -30,11 +32,11 @@ def _scale_to(systems: wp.array[int], norm_sq: wp.array[Any], vector: wp.array[A
 
 @wp.kernel(enable_backward=False)
 def _subtract_rows(
-    systems: wp.array[int], factors: wp.array2d[Any], rows: wp.array2d[Any], vector: wp.array[Any]
+    batched: bool, systems: wp.array[int], factors: wp.array2d[Any], rows: wp.array2d[Any], vector: wp.array[Any]
 ) -> None:
     i = wp.tid()
     system = 0
-    if systems:
+    if batched:
         system = systems[i]
     if system >= 0:
         total = vector[i]
@@ -44,10 +46,12 @@ def _subtract_rows(
 
 
 @wp.kernel(enable_backward=False)
-def _add_rows(systems: wp.array[int], factors: wp.array2d[Any], rows: wp.array2d[Any], vector: wp.array[Any]) -> None:
+def _add_rows(
+    batched: bool, systems: wp.array[int], factors: wp.array2d[Any], rows: wp.array2d[Any], vector: wp.array[Any]
+) -> None:
     i = wp.tid()
     system = 0
-    if systems:
+    if batched:
         system = systems[i]
     total = vector.dtype(0)
     if system >= 0:
@@ -198,9 +202,9 @@ class GMRES(LinearSolverState):
             flat, rows = numbers(w), self._rows[: j + 1]
             column, again = self._H[j, : j + 1], self._again[0, : j + 1]
             self._dots.compute(rows, flat, column)
-            wp.launch(_subtract_rows, dim=self._size, inputs=[systems, column, rows, flat], device=device)
+            wp.launch(_subtract_rows, dim=self._size, inputs=[*systems, column, rows, flat], device=device)
             self._dots.compute(rows, flat, again)
-            wp.launch(_subtract_rows, dim=self._size, inputs=[systems, again, rows, flat], device=device)
+            wp.launch(_subtract_rows, dim=self._size, inputs=[*systems, again, rows, flat], device=device)
             self._dots.compute(flat, flat, self._norm_sq[j + 1])
             given = [again, column, EPSILON[self._scalar] ** 2, self._norm_sq[j + 1]]
             wp.launch(_finish_column, dim=self._systems, inputs=given, device=device)
@@ -208,11 +212,11 @@ class GMRES(LinearSolverState):
         norms = [self._norm_sq, self._residual_sq, self._limit_sq]
         given = [self._H, *norms, self._R, self._rotations, self._g, self._y]
         wp.launch(_minimise, dim=self._systems, inputs=given, device=device)
-        given = [systems, self._y, self._rows, numbers(self._w)]
+        given = [*systems, self._y, self._rows, numbers(self._w)]
         wp.launch(_add_rows, dim=self._size, inputs=given, device=device)
         step = problem.precondition(self._w, self._t) if right else self._w
-        if systems is not None and problem.M is not None and right:
-            wp.launch(_mask, dim=self._size, inputs=[systems, numbers(step)], device=device)
+        if systems[0] and problem.M is not None and right:
+            wp.launch(_mask, dim=self._size, inputs=[systems[1], numbers(step)], device=device)
         wp.launch(_add_vector, dim=self._size, inputs=[numbers(step), problem.x_numbers], device=device)
         self._start(problem)
         return k
@@ -228,7 +232,7 @@ class GMRES(LinearSolverState):
 
     def _extend(self, place: int, vector: Any) -> None:
         """Make a vector, whose squared length is known, the next one of the basis."""
-        given = [self._dots.systems, self._norm_sq[place], vector, self._rows[place]]
+        given = [*self._dots.systems, self._norm_sq[place], vector, self._rows[place]]
         wp.launch(_scale_to, dim=self._size, inputs=given, device=self._device)
 
 
