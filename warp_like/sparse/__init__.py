@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 
 from warp_like.sparse import matrix as _matrix
-from warp_like.sparse.assignment import bsr_assign, bsr_compress, bsr_copy, bsr_set_transpose, bsr_transposed
+from warp_like.sparse.assignment import bsr_assign, bsr_compress, bsr_copy
 from warp_like.sparse.creation import (
     bsr_diag,
     bsr_get_diag,
@@ -36,6 +36,8 @@ from warp_like.sparse.matrix import (
 from warp_like.sparse.multiply import bsr_mv
 from warp_like.sparse.products import bsr_mm, bsr_mm_work_arrays
 from warp_like.sparse.sums import bsr_axpy, bsr_axpy_work_arrays, bsr_scale
+from warp_like.sparse.sums import bsr_sum as bsr_sum  # for operators
+from warp_like.sparse.transposition import bsr_set_transpose, bsr_transposed
 from warp_like.sparse.triplets import (
     BsrTripletMap,
     bsr_from_triplets,

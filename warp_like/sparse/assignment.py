@@ -1,4 +1,4 @@
-"""Matrices made of others: copies, also with blocks of another shape, transposes, and rows put in order."""
+"""Matrices made of others: copies, also with blocks of another shape, and rows put in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from warp_like.sparse.lookup import bsr_block_index, bsr_row_index, row_end
 from warp_like.sparse.matrix import BsrMatrix, block_type, new_values, reserve, scaled, shares_rows, status_of
 from warp_like.sparse.topology import (
     adopt,
-    entries_by_column,
     entries_by_row,
     require_topology,
     scan_counts,
@@ -272,75 +271,6 @@ def _copy_capacity(copied: BsrMatrix, source: BsrMatrix, rows: int, columns: int
     status_of(copied)
     copied.nnz = source.nnz * parts * each
     reserve(copied, copied.nnz)
-
-
-# --- transposes ---
-
-
-def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) -> None:
-    """Let a matrix be the transpose of another one. A tape differentiates the values.
-
-    Args:
-        dest: The matrix to change. It may be the same as ``src``.
-        src: The matrix to transpose, or a multiple of one.
-        topology: ``"compact"``: the blocks replace those of ``dest``. ``"masked"``: ``dest`` keeps its blocks; those
-            without a counterpart become zero. ``"padded"``: rows keep their capacity, and ``dest.status_sync()`` tells
-            where it was too small.
-
-    Raises:
-        ValueError: The shape of the blocks or the type of the numbers is another, or the matrices lie on different
-            devices.
-        TypeError: ``src`` is no matrix.
-    """
-    source, scale = scaled(src, "src")
-    topology = require_topology("bsr_set_transpose", topology)
-    if dest.block_shape != source.block_shape[::-1]:
-        raise ValueError(f"Destination block shape must be {source.block_shape[::-1]}, got {dest.block_shape}")
-    if dest.scalar_type is not source.scalar_type:
-        raise ValueError(
-            f"Destination scalar type must be {source.scalar_type.__name__}, got {dest.scalar_type.__name__}"
-        )
-    if dest.device != source.device:
-        raise ValueError(f"bsr_set_transpose(): the matrices lie on one device, got {dest.device} and {source.device}")
-    if topology == "masked":
-        turned = bsr_zeros(0, 0, dest.dtype, dest.device)
-        bsr_set_transpose(turned, src)
-        bsr_assign(dest, turned, topology="masked")
-        return
-    starts, pairs = entries_by_column(source)
-    blocks, (rows, columns) = source.values, (source.ncol, source.nrow)
-    if topology == "compact":
-        resize(dest, rows, columns)
-    elif (dest.nrow, dest.ncol) != (rows, columns):
-        raise ValueError(f"Destination has {rows} rows and {columns} columns of blocks, got {dest.nrow}, {dest.ncol}")
-    set_from_entries(dest, starts, pairs, blocks, topology == "padded", scale, transposed=True)
-
-
-def bsr_transposed(A: Any) -> BsrMatrix:
-    """Return a transposed copy of a matrix. A tape differentiates the values.
-
-    Args:
-        A: The matrix, or a multiple of one.
-
-    Raises:
-        TypeError: ``A`` is no matrix.
-
-    Example:
-        >>> from warp_like.sparse import bsr_from_triplets, bsr_transposed
-        >>> row, column = wp.array([0], dtype=int), wp.array([2], dtype=int)
-        >>> bsr_transposed(bsr_from_triplets(1, 3, row, column, wp.array([5.0]))).shape
-        (3, 1)
-    """
-    source, _ = scaled(A, "A")
-    turned = bsr_zeros(0, 0, _transposed_type(source), source.device)
-    bsr_set_transpose(turned, A)
-    return turned
-
-
-def _transposed_type(A: BsrMatrix) -> Any:
-    if A.dtype is A.scalar_type:
-        return A.dtype
-    return wp.types.matrix(shape=A.block_shape[::-1], dtype=A.scalar_type)
 
 
 # --- rows put in order ---

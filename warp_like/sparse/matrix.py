@@ -30,6 +30,7 @@ class Operations(Protocol):
     bsr_mm: Callable[..., BsrMatrix]
     bsr_mv: Callable[..., Any]
     bsr_scale: Callable[..., BsrMatrix]
+    bsr_sum: Callable[..., BsrMatrix]
     bsr_transposed: Callable[..., BsrMatrix]
 
 
@@ -50,11 +51,11 @@ class _Operators:
 
     def __add__(self, other: Any) -> Any:
         matrix, scale = self._scaled()
-        return operations.get().bsr_axpy(other, operations.get().bsr_copy(matrix), beta=scale)
+        return operations.get().bsr_sum(other, matrix, 1.0, scale)
 
     def __sub__(self, other: Any) -> Any:
         matrix, scale = self._scaled()
-        return operations.get().bsr_axpy(other, operations.get().bsr_copy(matrix), alpha=-1.0, beta=scale)
+        return operations.get().bsr_sum(other, matrix, -1.0, scale)
 
     def __mul__(self, factor: Any) -> BsrScaling:
         matrix, scale = self._scaled()

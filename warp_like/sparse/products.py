@@ -7,22 +7,15 @@ through a run of rows with an array of its own that says for each column where t
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import warp_like as wp
 from warp_like.sparse.creation import bsr_zeros
 from warp_like.sparse.lookup import find_block, row_end
 from warp_like.sparse.matrix import BsrMatrix, block_type, composed, new_values, scaled
+from warp_like.sparse.runs import divide_into_runs
 from warp_like.sparse.sums import bsr_axpy
 from warp_like.sparse.topology import require_topology, scan_counts, sort_range
-
-RUNS_PER_THREAD = 8
-"""Runs of rows for each OS thread: more than one, so that threads end at the same time."""
-
-CUDA_RUNS = 2048
-MOST_PLACES = 1 << 26
-"""Elements, at most, of the arrays that say where a row has a column."""
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
@@ -271,7 +264,7 @@ def _product(
 ) -> BsrMatrix:
     """``alpha * x @ y`` as a new compact matrix."""
     z = bsr_zeros(x.nrow, y.ncol, dtype, x.device)
-    size, runs = _runs(x.nrow, y.ncol, x.device)
+    size, runs = divide_into_runs(x.nrow, y.ncol, x.device)
     places = wp.zeros((runs, y.ncol), dtype=int, device=x.device)
     if reuse:
         if work is None or work._product is None:
@@ -290,14 +283,6 @@ def _product(
     arguments = [*read, places, x.nrow, z.offsets, z.columns, of_z]
     wp.launch(_sum_products, dim=runs, inputs=arguments, device=x.device)
     return z
-
-
-def _runs(rows: int, columns: int, device: Any) -> tuple[int, int]:
-    """How many rows a run has, and how many runs there are."""
-    wanted = RUNS_PER_THREAD * (os.cpu_count() or 1) if device.is_cpu else CUDA_RUNS
-    runs = max(1, min(wanted, rows, MOST_PLACES // max(1, columns)))
-    size = max(1, -(-rows // runs))
-    return size, max(1, -(-rows // size))
 
 
 def _find_blocks(x: BsrMatrix, y: BsrMatrix, z: BsrMatrix, seen: Any, size: int, most: int | None) -> None:

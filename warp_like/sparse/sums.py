@@ -9,7 +9,7 @@ from warp_like.sparse.assignment import bsr_assign, bsr_copy
 from warp_like.sparse.creation import bsr_zeros
 from warp_like.sparse.lookup import find_block, row_end
 from warp_like.sparse.matrix import BsrMatrix, new_values, scaled, shares_rows
-from warp_like.sparse.topology import adopt, require_topology, scan_counts
+from warp_like.sparse.topology import fit_rows, require_topology, scan_counts
 
 
 @wp.kernel
@@ -18,7 +18,7 @@ def _scale(factor: Any, values: wp.array[Any]) -> None:
     values[i] = factor * values[i]
 
 
-@wp.kernel(enable_backward=False)
+@wp.kernel(enable_backward=False, vector_width=1)
 def _count_merged(
     x_offsets: wp.array[int],
     x_counts: wp.array[int],
@@ -46,38 +46,8 @@ def _count_merged(
     counts[row] = total
 
 
-@wp.kernel(enable_backward=False)
-def _merge_columns(
-    x_offsets: wp.array[int],
-    x_counts: wp.array[int],
-    x_columns: wp.array[int],
-    y_offsets: wp.array[int],
-    y_counts: wp.array[int],
-    y_columns: wp.array[int],
-    offsets: wp.array[int],
-    columns: wp.array[int],
-) -> None:
-    row = wp.tid()
-    i = x_offsets[row]
-    j = y_offsets[row]
-    x_end = row_end(x_offsets, x_counts, row)
-    y_end = row_end(y_offsets, y_counts, row)
-    for block in range(offsets[row], offsets[row + 1]):
-        a = 0x7FFFFFFF
-        b = 0x7FFFFFFF
-        if i < x_end:
-            a = x_columns[i]
-        if j < y_end:
-            b = y_columns[j]
-        columns[block] = wp.min(a, b)
-        if a <= b:
-            i += 1
-        if b <= a:
-            j += 1
-
-
-@wp.kernel
-def _add_merged(
+@wp.kernel(vector_width=1)
+def _merge(
     alpha: Any,
     x_offsets: wp.array[int],
     x_counts: wp.array[int],
@@ -99,12 +69,18 @@ def _add_merged(
     x_end = row_end(x_offsets, x_counts, row)
     y_end = row_end(y_offsets, y_counts, row)
     for block in range(offsets[row], row_end(offsets, row_counts, row)):
-        column = columns[block]
+        a = 0x7FFFFFFF
+        b = 0x7FFFFFFF
+        if i < x_end:
+            a = x_columns[i]
+        if j < y_end:
+            b = y_columns[j]
+        columns[block] = wp.min(a, b)
         total = values.dtype(0.0)
-        if i < x_end and x_columns[i] == column:
+        if a <= b:
             total += alpha * x[i]
             i += 1
-        if j < y_end and y_columns[j] == column:
+        if b <= a:
             total += beta * y[j]
             j += 1
         values[block] = total
@@ -231,21 +207,36 @@ def _axpy_masked(x: BsrMatrix, y: BsrMatrix, alpha: Any, beta: Any) -> None:
 def _axpy_merged(x: BsrMatrix, y: BsrMatrix, alpha: Any, beta: Any, padded: bool) -> None:
     if padded and shares_rows(x, y):
         x = bsr_copy(x)
-    bound = x.nnz + y.nnz
-    counts = wp.zeros(y.nrow + 1, dtype=int, device=y.device)
-    y_offsets, y_counts, y_columns, old = y.offsets, y.row_counts, y.columns, y.values
-    of_x = [x.offsets, x.row_counts, x.columns]
-    wp.launch(_count_merged, dim=y.nrow, inputs=[*of_x, y_offsets, y_counts, y_columns, counts], device=y.device)
-    offsets = scan_counts(counts)
-    columns = wp.empty(bound, dtype=int, device=y.device)
-    merged = [*of_x, y_offsets, y_counts, y_columns, offsets, columns]
-    wp.launch(_merge_columns, dim=y.nrow, inputs=merged, device=y.device)
-    if padded:  # the old rows are overwritten in place
-        y_counts, y_columns = wp.clone(y_counts), wp.clone(y_columns)
-    elif y.offsets.size > y.nrow:
-        y.offsets = wp.empty(y.nrow + 1, dtype=int, device=y.device)
-    adopt(y, offsets, columns, bound, padded)
-    new_values(y, y.nnz, (x.values, old))
-    read = [alpha, *of_x, x.values, beta, y_offsets, y_counts, y_columns, old]
+    device, bound = y.device, x.nnz + y.nnz
+    counts = wp.zeros(y.nrow + 1, dtype=int, device=device)
+    of_x, of_y = ([m.offsets, m.row_counts, m.columns] for m in (x, y))
+    sources = x.values, y.values
+    wp.launch(_count_merged, dim=y.nrow, inputs=[*of_x, *of_y, counts], device=device)
+    if padded:  # rows stay where they are, and are written while they are read
+        of_y[1:] = wp.clone(y.row_counts), wp.clone(y.columns)
+        fit_rows(y, counts)
+    else:
+        y.offsets, y.row_counts = scan_counts(counts), None
+        y.columns, y.nnz = wp.empty(bound, dtype=int, device=device), bound
+    new_values(y, y.nnz, sources)
+    read = [alpha, *of_x, sources[0], beta, *of_y, sources[1]]
     outputs = [y.offsets, y.row_counts, y.columns, y.values]
-    wp.launch(_add_merged, dim=y.nrow, inputs=read, outputs=outputs, device=y.device)
+    wp.launch(_merge, dim=y.nrow, inputs=read, outputs=outputs, device=device)
+
+
+def bsr_sum(x: Any, y: Any, alpha: Any, beta: Any) -> BsrMatrix:
+    """Return ``alpha * x + beta * y`` as a new compact matrix.
+
+    Raises:
+        ValueError: The shapes, the types of blocks or the devices differ.
+        TypeError: An argument is no matrix.
+    """
+    left, left_scale = scaled(x, "x")
+    right, right_scale = scaled(y, "y")
+    alpha, beta = alpha * left_scale, beta * right_scale
+    if left is right or alpha == 0 or beta == 0:
+        return bsr_axpy(left, bsr_copy(right), alpha, beta)
+    result: BsrMatrix = right.__copy__()  # type: ignore[attr-defined]
+    _require_same(left, right)
+    _axpy_merged(left, result, result.scalar_type(alpha), result.scalar_type(beta), padded=False)
+    return result

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import warp_like as wp
-from warp_like.sparse.lookup import is_zero, row_end
+from warp_like.sparse.lookup import is_zero
 from warp_like.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, reserve, status_of
 
 TOPOLOGIES = ("compact", "masked", "padded")
@@ -102,36 +102,6 @@ def _scatter_entries(
     rank = ranks[i]
     if rank >= 0:
         pairs[starts[rows[i]] + rank] = (wp.int64(columns[i]) << wp.int64(32)) | wp.int64(i)
-
-
-@wp.kernel(enable_backward=False, deterministic=False)
-def _count_columns(
-    column_count: int,
-    offsets: wp.array[int],
-    row_counts: wp.array[int],
-    columns: wp.array[int],
-    counts: wp.array[int],
-    ranks: wp.array[int],
-) -> None:
-    row = wp.tid()
-    for block in range(offsets[row], row_end(offsets, row_counts, row)):
-        ranks[block] = _rank(columns[block], 0, column_count, 1, counts)
-
-
-@wp.kernel(enable_backward=False)
-def _scatter_columns(
-    offsets: wp.array[int],
-    row_counts: wp.array[int],
-    columns: wp.array[int],
-    ranks: wp.array[int],
-    starts: wp.array[int],
-    pairs: wp.array[wp.int64],
-) -> None:
-    row = wp.tid()
-    for block in range(offsets[row], row_end(offsets, row_counts, row)):
-        rank = ranks[block]
-        if rank >= 0:
-            pairs[starts[columns[block]] + rank] = (wp.int64(row) << wp.int64(32)) | wp.int64(block)
 
 
 @wp.func
@@ -232,6 +202,37 @@ def _place_rows(
         columns[place + k] = source_columns[begin + k]
 
 
+@wp.kernel(enable_backward=False)
+def _fit_rows(counts: wp.array[int], offsets: wp.array[int], row_counts: wp.array[int], status: wp.array[int]) -> None:
+    row = wp.tid()
+    count = counts[row]
+    if count > offsets[row + 1] - offsets[row]:
+        count = 0
+        wp.atomic_max(status, 0, wp.static(_EXCEEDED))
+    row_counts[row] = count
+
+
+def fit_rows(dest: BsrMatrix, counts: Any) -> None:
+    """Set how many blocks the rows of a padded matrix have; those that don't fit become empty, which the status tells.
+
+    Raises:
+        ValueError: The matrix has no row capacity.
+    """
+    require_capacity(dest)
+    arguments = [counts, dest.offsets, dest.row_counts, status_of(dest)]
+    wp.launch(_fit_rows, dim=dest.nrow, inputs=arguments, device=dest.device)
+
+
+def require_capacity(dest: BsrMatrix) -> None:
+    """Check that a matrix is padded.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if dest.row_counts is None:
+        raise ValueError("topology='padded' needs a matrix with row capacity; make it by bsr_zeros(row_capacity=)")
+
+
 def scan_counts(counts: Any) -> Any:
     """Return where each row begins, of counts with a last element that does not count."""
     offsets = wp.empty_like(counts)
@@ -265,18 +266,6 @@ def entries_by_row(
     return starts, pairs
 
 
-def entries_by_column(A: BsrMatrix) -> tuple[Any, Any]:
-    """Return where the blocks of each column begin, and the blocks as pairs of row and index, not sorted yet."""
-    counts = wp.zeros(A.ncol + 1, dtype=int, device=A.device)
-    ranks = wp.empty(A.nnz, dtype=int, device=A.device)
-    stored = [A.offsets, A.row_counts, A.columns]
-    wp.launch(_count_columns, dim=A.nrow, inputs=[A.ncol, *stored, counts, ranks], device=A.device)
-    starts = scan_counts(counts)
-    pairs = wp.empty(A.nnz, dtype=wp.int64, device=A.device)
-    wp.launch(_scatter_columns, dim=A.nrow, inputs=[*stored, ranks, starts, pairs], device=A.device)
-    return starts, pairs
-
-
 def set_topology(dest: BsrMatrix, starts: Any, pairs: Any, padded: bool) -> Groups:
     """Let ``dest`` have the blocks of the entries; its values are not set.
 
@@ -301,8 +290,7 @@ def set_topology(dest: BsrMatrix, starts: Any, pairs: Any, padded: bool) -> Grou
 def adopt(dest: BsrMatrix, offsets: Any, columns: Any, bound: int, padded: bool) -> None:
     """Give ``dest`` the rows of a compact topology with at most ``bound`` blocks."""
     if padded:
-        if dest.row_counts is None:
-            raise ValueError("topology='padded' needs a matrix with row capacity; make it by bsr_zeros(row_capacity=)")
+        require_capacity(dest)
         arguments = [offsets, columns, dest.offsets, dest.row_counts, dest.columns, status_of(dest)]
         wp.launch(_place_rows, dim=dest.nrow, inputs=arguments, device=dest.device)
         return

@@ -19,7 +19,6 @@ def _entry(pair: wp.int64) -> int:
 
 @wp.kernel
 def _sum_entries(
-    scale: Any,
     compact: wp.array[int],
     ends: wp.array[int],
     pairs: wp.array[wp.int64],
@@ -38,31 +37,7 @@ def _sum_entries(
         total = entries[_entry(pairs[begin])]
         for k in range(begin + 1, ends[first + block]):
             total += entries[_entry(pairs[k])]
-        values[block] = scale * total
-
-
-@wp.kernel
-def _sum_transposed_entries(
-    scale: Any,
-    compact: wp.array[int],
-    ends: wp.array[int],
-    pairs: wp.array[wp.int64],
-    offsets: wp.array[int],
-    row_counts: wp.array[int],
-    entries: wp.array[Any],
-    values: wp.array[Any],
-) -> None:
-    row = wp.tid()
-    place = offsets[row]
-    first = compact[row] - place
-    for block in range(place, row_end(offsets, row_counts, row)):
-        begin = 0
-        if first + block > 0:
-            begin = ends[first + block - 1]
-        total = wp.transpose(entries[_entry(pairs[begin])])
-        for k in range(begin + 1, ends[first + block]):
-            total += wp.transpose(entries[_entry(pairs[k])])
-        values[block] = scale * total
+        values[block] = total
 
 
 @wp.kernel
@@ -337,18 +312,15 @@ def bsr_set_from_triplets(
     return mapping
 
 
-def set_from_entries(
-    dest: BsrMatrix, starts: Any, pairs: Any, blocks: Any, padded: bool, scale: Any = 1.0, transposed: bool = False
-) -> Groups:
-    """Let a matrix consist of entries that are ordered by row already: of ``scale`` times their blocks."""
+def set_from_entries(dest: BsrMatrix, starts: Any, pairs: Any, blocks: Any, padded: bool) -> Groups:
+    """Let a matrix consist of entries that are ordered by row already: of their blocks."""
     groups = set_topology(dest, starts, pairs, padded)
     if blocks is None:
         new_values(dest, dest.nnz, ())
         return groups
     new_values(dest, dest.nnz, (blocks,))
-    kernel = _sum_transposed_entries if transposed and dest.dtype is not dest.scalar_type else _sum_entries
-    arguments = [dest.scalar_type(scale), *groups, dest.offsets, dest.row_counts, blocks, dest.values]
-    wp.launch(kernel, dim=dest.nrow, inputs=arguments, device=dest.device)
+    arguments = [*groups, dest.offsets, dest.row_counts, blocks, dest.values]
+    wp.launch(_sum_entries, dim=dest.nrow, inputs=arguments, device=dest.device)
     return groups
 
 

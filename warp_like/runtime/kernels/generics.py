@@ -39,7 +39,7 @@ def concrete(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> K
 
 
 def known_instance(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel | None:
-    """Return the instance that an earlier launch with such arguments took, without inferring their types again."""
+    """Return the instance of a generic kernel that an earlier launch with such arguments took, if there is one."""
     if not kernel.launched or type(inputs) not in _LISTS or type(outputs) not in _LISTS:
         return None
     key = _kinds([*inputs, *outputs])

@@ -96,8 +96,7 @@ def launch(
         stream: On CUDA, where the launch goes, and so its device; by the rules for streams when left out.
         adjoint: Run the reverse sweep: adds to the adjoints of what the kernel reads. An array for which no adjoint
             is given uses its own ``grad``. The adjoint of a number or vector is an array of one element of its type.
-        record_tape: Whether an active ``Tape`` records this launch. If not, the launch changes numbers alone: gradients
-            pass as if it were not there.
+        record_tape: Whether an active ``Tape`` records this launch. Gradients pass as if others were not there.
         record_cmd: Do not run; return a ``Launch`` that runs with these arguments, and adjoints, as often as wanted.
         max_blocks: On CUDA, the most blocks, whose threads then go over the grid in strides; 0 for no limit.
         block_dim: The threads of a block, 1 to 1024. Left out or not positive, on CUDA the kernel's option, its
@@ -118,14 +117,10 @@ def launch(
     """
     if not isinstance(kernel, Kernel):
         raise _not_a_kernel(kernel)
-    if options:
+    other = kernel.with_options(options) if options else known_instance(kernel, inputs, outputs)
+    if other is not None:
         given = (dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd)
-        return launch(kernel.with_options(options), *given, max_blocks, block_dim)
-    if kernel.is_generic:
-        known = known_instance(kernel, inputs, outputs)
-        if known is not None:
-            given = (dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd)
-            return launch(known, *given, max_blocks, block_dim)
+        return launch(other, *given, max_blocks, block_dim)
     where = place_of_launch(kernel.key, device, stream)
     blocks = checked_blocks(kernel.key, stream, max_blocks, block_dim)
     dims = grid_dims(kernel.key, dim)

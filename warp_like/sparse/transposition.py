@@ -1,0 +1,189 @@
+"""Transposes: a counting sort of the blocks by column, which keeps the order of rows.
+
+The rows are divided into runs. Each run counts its blocks by column, so that it knows where the first one of each goes,
+behind those of the runs before. Then it writes them there, one after the other, without asking the other runs. So the
+result does not depend on threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp_like as wp
+from warp_like.sparse.assignment import bsr_assign
+from warp_like.sparse.creation import bsr_zeros, resize
+from warp_like.sparse.lookup import row_end
+from warp_like.sparse.matrix import BsrMatrix, new_values, scaled
+from warp_like.sparse.runs import divide_into_runs
+from warp_like.sparse.topology import adopt, require_topology, scan_counts
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
+def _count(
+    size: int,
+    row_count: int,
+    column_count: int,
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
+    places: wp.array2d[int],
+) -> None:
+    run = wp.tid()
+    for row in range(run * size, wp.min(row_count, run * size + size)):
+        for block in range(offsets[row], row_end(offsets, row_counts, row)):
+            column = columns[block]
+            if column >= 0 and column < column_count:
+                places[run, column] = places[run, column] + 1
+
+
+@wp.kernel(enable_backward=False)
+def _sum_runs(places: wp.array2d[int], counts: wp.array[int]) -> None:
+    column = wp.tid()
+    total = 0
+    for run in range(places.shape[0]):
+        count = places[run, column]
+        places[run, column] = total
+        total += count
+    counts[column] = total
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
+def _scatter(
+    size: int,
+    row_count: int,
+    column_count: int,
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
+    places: wp.array2d[int],
+    starts: wp.array[int],
+    turned: wp.array[int],
+    sources: wp.array[int],
+) -> None:
+    run = wp.tid()
+    for row in range(run * size, wp.min(row_count, run * size + size)):
+        for block in range(offsets[row], row_end(offsets, row_counts, row)):
+            column = columns[block]
+            if column >= 0 and column < column_count:
+                place = starts[column] + places[run, column]
+                places[run, column] = places[run, column] + 1
+                turned[place] = row
+                sources[place] = block
+
+
+@wp.kernel
+def _gather(
+    scale: Any,
+    compact: wp.array[int],
+    sources: wp.array[int],
+    blocks: wp.array[Any],
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    values: wp.array[Any],
+) -> None:
+    row = wp.tid()
+    shift = compact[row] - offsets[row]
+    for block in range(offsets[row], row_end(offsets, row_counts, row)):
+        values[block] = scale * blocks[sources[block + shift]]
+
+
+@wp.kernel
+def _gather_transposed(
+    scale: Any,
+    compact: wp.array[int],
+    sources: wp.array[int],
+    blocks: wp.array[Any],
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    values: wp.array[Any],
+) -> None:
+    row = wp.tid()
+    shift = compact[row] - offsets[row]
+    for block in range(offsets[row], row_end(offsets, row_counts, row)):
+        values[block] = scale * wp.transpose(blocks[sources[block + shift]])
+
+
+def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) -> None:
+    """Let a matrix be the transpose of another one. A tape differentiates the values.
+
+    Args:
+        dest: The matrix to change. It may be the same as ``src``.
+        src: The matrix to transpose, or a multiple of one.
+        topology: ``"compact"``: the blocks replace those of ``dest``. ``"masked"``: ``dest`` keeps its blocks; those
+            without a counterpart become zero. ``"padded"``: rows keep their capacity, and ``dest.status_sync()`` tells
+            where it was too small.
+
+    Raises:
+        ValueError: The shape of the blocks or the type of the numbers is another, or the matrices lie on different
+            devices.
+        TypeError: ``src`` is no matrix.
+    """
+    source, scale = scaled(src, "src")
+    topology = require_topology("bsr_set_transpose", topology)
+    if dest.block_shape != source.block_shape[::-1]:
+        raise ValueError(f"Destination block shape must be {source.block_shape[::-1]}, got {dest.block_shape}")
+    if dest.scalar_type is not source.scalar_type:
+        raise ValueError(
+            f"Destination scalar type must be {source.scalar_type.__name__}, got {dest.scalar_type.__name__}"
+        )
+    if dest.device != source.device:
+        raise ValueError(f"bsr_set_transpose(): the matrices lie on one device, got {dest.device} and {source.device}")
+    if topology == "masked":
+        turned = bsr_zeros(0, 0, dest.dtype, dest.device)
+        bsr_set_transpose(turned, src)
+        bsr_assign(dest, turned, topology="masked")
+        return
+    rows, across = source.ncol, source.nrow
+    if topology == "padded" and (dest.nrow, dest.ncol) != (rows, across):
+        raise ValueError(f"Destination has {rows} rows and {across} columns of blocks, got {dest.nrow}, {dest.ncol}")
+    starts, columns, sources = _turn(source)
+    stored = source.values
+    if topology == "compact":
+        resize(dest, rows, across)
+    adopt(dest, starts, columns, source.nnz, topology == "padded")
+    new_values(dest, dest.nnz, (stored,))
+    kernel = _gather if dest.dtype is dest.scalar_type else _gather_transposed
+    arguments = [dest.scalar_type(scale), starts, sources, stored, dest.offsets, dest.row_counts, dest.values]
+    wp.launch(kernel, dim=dest.nrow, inputs=arguments, device=dest.device)
+
+
+def _turn(A: BsrMatrix) -> tuple[Any, Any, Any]:
+    """Where the rows of the transpose begin, its columns, and the block of ``A`` that each of its blocks is."""
+    device, bound = A.device, A.nnz
+    size, runs = divide_into_runs(A.nrow, A.ncol, device)
+    places = wp.zeros((runs, A.ncol), dtype=int, device=device)
+    read = [size, A.nrow, A.ncol, A.offsets, A.row_counts, A.columns, places]
+    wp.launch(_count, dim=runs, inputs=read, device=device)
+    counts = wp.zeros(A.ncol + 1, dtype=int, device=device)
+    wp.launch(_sum_runs, dim=A.ncol, inputs=[places, counts], device=device)
+    starts = scan_counts(counts)
+    columns, sources = (wp.empty(bound, dtype=int, device=device) for _ in range(2))
+    wp.launch(_scatter, dim=runs, inputs=[*read, starts, columns, sources], device=device)
+    return starts, columns, sources
+
+
+def bsr_transposed(A: Any) -> BsrMatrix:
+    """Return a transposed copy of a matrix. A tape differentiates the values.
+
+    Args:
+        A: The matrix, or a multiple of one.
+
+    Raises:
+        TypeError: ``A`` is no matrix.
+
+    Example:
+        >>> from warp_like.sparse import bsr_from_triplets, bsr_transposed
+        >>> row, column = wp.array([0], dtype=int), wp.array([2], dtype=int)
+        >>> bsr_transposed(bsr_from_triplets(1, 3, row, column, wp.array([5.0]))).shape
+        (3, 1)
+    """
+    source, _ = scaled(A, "A")
+    turned = bsr_zeros(0, 0, _transposed_type(source), source.device)
+    bsr_set_transpose(turned, A)
+    return turned
+
+
+def _transposed_type(A: BsrMatrix) -> Any:
+    if A.dtype is A.scalar_type:
+        return A.dtype
+    return wp.types.matrix(shape=A.block_shape[::-1], dtype=A.scalar_type)
