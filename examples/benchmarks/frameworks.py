@@ -27,6 +27,7 @@ FRAMEWORKS = {
     "warp-lang": Framework("warp", "warp-lang"),
     "numba": Framework("numba"),
     "NumPy": Framework("numpy"),
+    "SciPy": Framework("scipy"),
     "JAX": Framework("jax"),
     "PyTorch": Framework("torch"),
     "Paddle": Framework("paddle", "paddlepaddle"),
