@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
+from warp_like.optim.linear.fsai import factorised_inverse
 from warp_like.optim.linear.gradient import paused
 from warp_like.optim.linear.operators import LinearOperator, aslinearoperator, numbers
-from warp_like.sparse import BsrMatrix, bsr_get_diag
+from warp_like.sparse import BsrMatrix, bsr_get_diag, bsr_mv
 
 _TOO_SMALL = {wp.float16: 1e-3, wp.float32: 1e-6, wp.float64: 1e-12}
 """A block is singular if a pivot is smaller than this, beside the block's largest number."""
@@ -148,11 +149,12 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
             * ``"block_jacobi_sequential"`` and ``"block_jacobi_tile"``: the same for blocks that are symmetric and
               positive definite. All three take the identity in place of blocks that are not, or are singular, and mean
               ``"diag"`` where blocks are numbers.
+            * ``"fsai"``: a factorised sparse approximate inverse, for symmetric positive definite matrices: a triangle
+              with up to 8 numbers in each row, where the matrix has its largest ones.
             * ``"id"``: None, which means no preconditioner.
 
     Raises:
         ValueError: There is no such type, or it does not go with the matrix.
-        NotImplementedError: ``"fsai"``, which Warp has, is not in this release.
 
     Example:
         >>> from warp_like.optim.linear import cg, preconditioner
@@ -163,14 +165,16 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
     """
     if ptype == "id":
         return None
-    if ptype == "fsai":
-        raise NotImplementedError("factorised sparse approximate inverses (ptype='fsai') are not in this release")
     with paused():  # a solution does not depend on it
         if ptype in ("diag", "diag_abs"):
             return _jacobi(A, ptype == "diag_abs")
         if ptype in _BLOCKS:
             return _block_jacobi(A, ptype)
-    raise ValueError(f"ptype is one of 'diag', 'diag_abs', {', '.join(map(repr, _BLOCKS))}, 'id', got {ptype!r}")
+        if ptype == "fsai":
+            return _factorised(A)
+    raise ValueError(
+        f"ptype is one of 'diag', 'diag_abs', {', '.join(map(repr, _BLOCKS))}, 'fsai', 'id', got {ptype!r}"
+    )
 
 
 def _jacobi(A: Any, absolute: bool) -> LinearOperator:
@@ -222,5 +226,22 @@ def _block_jacobi(A: Any, ptype: str) -> LinearOperator:
             views[0] = wp.clone(views[0])
         given = [scalar(alpha), inverse, views[0], scalar(beta), views[1]]
         wp.launch(_multiply_blocks, dim=shape, inputs=given, outputs=[views[2]], device=A.device)
+
+    return LinearOperator(A.shape, A.dtype, A.device, matvec)
+
+
+def _factorised(A: Any) -> LinearOperator:
+    if not isinstance(A, BsrMatrix):
+        raise ValueError(f"'fsai' takes a BsrMatrix, got {type(A).__name__}")
+    if A.nrow != A.ncol or A.block_shape[0] != A.block_shape[1]:
+        raise ValueError(f"'fsai' takes a square matrix with square blocks, got {A!r}")
+    G, turned = factorised_inverse(A, _TOO_SMALL.get(A.scalar_type, 1e-6))
+    between = wp.empty(A.shape[0], dtype=A.scalar_type, device=A.device)
+
+    def matvec(x: Any, y: Any, z: Any, alpha: Any, beta: Any) -> None:
+        bsr_mv(G, numbers(x), between)
+        if beta != 0 and y.ptr != z.ptr:
+            wp.copy(z, y)
+        bsr_mv(turned, between, numbers(z), alpha, beta)
 
     return LinearOperator(A.shape, A.dtype, A.device, matvec)
