@@ -37,7 +37,9 @@ def _multiply(padded: bool, adds: bool) -> wp.Kernel:
             end = offsets[row + 1]
         total = y.dtype(0.0)
         for block in range(begin, end):
-            total += values[block] * x[columns[block]]
+            total += (
+                values[block] * x[wp.uint32(columns[block])]
+            )  # a signed one is tested: negative, it is from the end
         if wp.static(adds):
             y[row] = alpha * total + beta * y[row]
         else:

@@ -37,7 +37,7 @@ def _count_products(
         for i in range(x_offsets[row], row_end(x_offsets, x_counts, row)):
             k = x_columns[i]
             for j in range(y_offsets[k], row_end(y_offsets, y_counts, k)):
-                column = y_columns[j]
+                column = wp.uint32(y_columns[j])
                 if seen[run, column] != row + 1:
                     seen[run, column] = row + 1
                     total += 1
@@ -65,10 +65,10 @@ def _list_products(
         for i in range(x_offsets[row], row_end(x_offsets, x_counts, row)):
             k = x_columns[i]
             for j in range(y_offsets[k], row_end(y_offsets, y_counts, k)):
-                column = y_columns[j]
+                column = wp.uint32(y_columns[j])
                 if seen[run, column] != -row - 1 and place < end:
                     seen[run, column] = -row - 1
-                    columns[place] = column
+                    columns[place] = int(column)
                     place += 1
         sort_range(columns, offsets[row], end)
 
@@ -94,13 +94,13 @@ def _sum_products(
     run = wp.tid()
     for row in range(run * size, wp.min(row_count, run * size + size)):
         for block in range(offsets[row], offsets[row + 1]):
-            places[run, columns[block]] = block
+            places[run, wp.uint32(columns[block])] = block
             values[block] = values.dtype(0.0)
         for i in range(x_offsets[row], row_end(x_offsets, x_counts, row)):
             k = x_columns[i]
             factor = alpha * x[i]
             for j in range(y_offsets[k], row_end(y_offsets, y_counts, k)):
-                place = places[run, y_columns[j]]
+                place = wp.uint32(places[run, wp.uint32(y_columns[j])])
                 values[place] = values[place] + factor * y[j]
 
 
