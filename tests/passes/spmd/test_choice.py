@@ -70,6 +70,19 @@ def test_serial_work_on_tiles_is_done_in_lanes() -> None:
     assert choice(factors).width == 8
 
 
+@wp.kernel
+def large_factors(a: wp.array3d(dtype=float), out: wp.array3d(dtype=float)):
+    i = wp.tid()
+    wp.tile_store(out[i], wp.tile_cholesky(wp.tile_load(a[i], shape=(48, 48))))
+
+
+def test_fewer_lanes_where_the_arrays_of_more_do_not_fit() -> None:
+    chosen = choice(large_factors, bits=512)
+    assert (chosen.width, chosen.reason) == (8, "1 x 256-bit vectors of 32-bit numbers")
+    refused = choice(large_factors, wanted=16)
+    assert (refused.width, refused.reason) == (1, "its threads' own arrays would take 295040 bytes")
+
+
 def test_what_lanes_have_not_stays_one_thread() -> None:
     reason = "each thread works on arrays of its own, which elements of an array hold"
     for wanted in (0, 8):

@@ -17,7 +17,8 @@ wait for each other in the same way, and so does a reduction over the threads th
 
 Kernels on tiles have loops over elements, of which LLVM makes vectors in a single thread. Where most of the work is in
 such loops (products, maps, sums), these are faster; where iterations wait for each other (factorisations, solves),
-lanes are. ``cost.py`` compares both.
+lanes are. ``cost.py`` compares both. Where the tiles of a whole register's lanes take too much memory, there are half
+or a fourth as many lanes.
 
 Where neighbouring rows of the grid load the same vectors in a loop, or add to the same ones, there is also code for
 several rows at once (``coarsening.py``), which does more for each access: a naive matrix product takes half the time.
@@ -54,6 +55,9 @@ LARGEST_BLOCKED = 600
 """The most ops of one whose values may take more than one register."""
 LARGEST_PRIVATE = 256 << 10
 """The most stack memory that the arrays of all lanes' own may take, in bytes, also where the user asks for lanes."""
+FEWEST = 4
+"""The fewest lanes that are chosen where those of a whole register would take more: 4 factor matrices of 64 x 64 three
+times as fast as one thread does, 8 those of 48 x 48 five times."""
 PRIVATE_IN_CACHE = 16 << 10
 """How much of it may be used for register blocking: half of a small first cache."""
 FLATTENED = 1.2
@@ -94,9 +98,10 @@ def choose(
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
     bits = _widest(f)
-    native = vector_bits // bits
     size = sum(1 for _ in f.body.walk())
     private = _private_bytes(f)
+    full = vector_bits // bits
+    native = _lanes_that_fit(full, private)
     against = "" if wanted else _reason_against(f, size)
     if private * (wanted or native) > LARGEST_PRIVATE:
         against = f"its threads' own arrays would take {private * (wanted or native)} bytes"
@@ -115,7 +120,7 @@ def choose(
         cost = lane_cost(wide, 1)
         if cost >= thread_cost(one):
             return Choice(one, 1, "it gathers more than it computes")
-        if one.is_tiled and cost >= thread_cost(one, native):
+        if one.is_tiled and cost >= thread_cost(one, full):
             return Choice(one, 1, "the elements of its tiles make vectors")
         alone = size > LARGEST_BLOCKED or gathers_in_loops(wide)
         most = MAX_LANES // native
@@ -130,7 +135,14 @@ def choose(
     except NotWidenable as e:
         return Choice(one, 1, str(e))
     rows = f", {coarsened.schedule.rows} rows at once" if coarsened else ""
-    return Choice(wide, native * times, f"{times} x {vector_bits}-bit vectors of {bits}-bit numbers{rows}")
+    return Choice(wide, native * times, f"{times} x {native * bits}-bit vectors of {bits}-bit numbers{rows}")
+
+
+def _lanes_that_fit(lanes: int, private: int) -> int:
+    """``lanes``, or the half or a fourth of them whose own arrays of ``private`` bytes fit: still far ahead of none."""
+    while lanes > FEWEST and private * lanes > LARGEST_PRIVATE:
+        lanes //= 2
+    return lanes
 
 
 def _power_of_two(n: int) -> int:

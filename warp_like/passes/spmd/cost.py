@@ -84,7 +84,7 @@ def _trips(o: ops.For) -> float:
     together = step if isinstance(step, int) and step > 1 else 1
     if known is None and step == together and (most := _most(o.hi)) is not None:
         known = (most - (_most(o.lo) or 0)) // together  # a tile at the edge of its array is the exception
-    return TRIPS / together if known is None else float(min(known, 1000))  # more would only be the same many times
+    return TRIPS / together if known is None else float(min(known, 1000 // together))  # more are the same
 
 
 def _most(v: Value) -> int | None:
