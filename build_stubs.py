@@ -148,8 +148,8 @@ def annotation(of: Any) -> str:
             return "Quat"
         case "TransformOf" | "Transform":
             return "Transform"
-        case "TileOf" | "Tile":
-            return "Any"  # a tile exists in kernels alone
+        case "TileOf" | "Tile" | "Struct":
+            return "Any"  # tiles and queries exist in kernels alone
         case "ArrayOf" | "Array":
             return f"array[{'Any' if dtype is None else annotation(dtype)}]"
     raise TypeError(f"no annotation stands for {of!r}")

@@ -7,6 +7,7 @@
 #include "alloc.h"
 #include "array.h"
 #include "numpy_abi.h"
+#include "objects.h"
 #include "tensor_memory.h"
 #include "value.h"
 
@@ -176,6 +177,7 @@ bool read_param(PyObject* item, Param* param) {
     param->gradient = flags & ParamFlag::Gradient;
     param->optional = flags & ParamFlag::Optional;
     param->takes = flags & ParamFlag::Takes;
+    param->object_kind = flags >> kObjectKindBit;
     param->ndim = ndim;
     param->type_code = type_code;
     param->known = Element::decode(type_code, &param->element);
@@ -295,7 +297,7 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
         case ParamKind::Array:
             break;
         case ParamKind::Scalar:
-            return pack_scalar(param, object, out, why);
+            return pack_scalar(param, object, out, why) && (!param.object_kind || refers(param, out, why));
         case ParamKind::Value:
             return pack_value(param, object, out, why);
     }
@@ -312,6 +314,14 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
         return pack_buffer(param, object, why);
     }
     return refuse(why, "needs an array");
+}
+
+// Whether an id refers to a live object, or is 0, which stands for none.
+bool Arguments::refers(const Param& param, const uint8_t* packed, const char** why) const {
+    uint64_t id;
+    std::memcpy(&id, packed, sizeof id);
+    if (!id || is_live(id, param.object_kind, signature_.cuda_ordinal)) return true;
+    return refuse(why, "the id refers to no live object");
 }
 
 bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* device, const char** why) {

@@ -24,6 +24,7 @@ struct Param {
     bool optional;            // an array that may be None
     bool known;               // `element` describes the type code; false for structs
     bool takes;               // each element is taken by one kernel thread, plainly where the launch is alone
+    int object_kind;          // an id: the kind of object that it refers to (`ObjectKind`); else 0
     bool has_halo;            // a sum whose additions are all near the thread's own index; `spans` says how near
     int32_t spans[kMaxDims];  // along each axis, the distance between the least and the greatest offset
     int32_t ndim;
@@ -92,6 +93,7 @@ class Arguments {
 
   private:
     bool pack_one(const Param& param, PyObject* object, PyObject* device, const char** why);
+    bool refers(const Param& param, const uint8_t* packed, const char** why) const;
     bool pack_array(const Param& param, PyObject* object, PyObject* device, const char** why);
     bool pack_tensor(const Param& param, PyObject* object, const TensorType* type, const char** why);
     bool pack_buffer(const Param& param, PyObject* object, const char** why);

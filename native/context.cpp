@@ -9,6 +9,7 @@
 
 #include "alloc.h"
 #include "chunks.h"
+#include "objects.h"
 #include "print.h"
 #include "watchdog.h"
 
@@ -217,7 +218,7 @@ PyObject* symbols(PyObject*, PyObject*) {
     PyObject* d = dict.get();
     const bool done = put_address(d, "wl_error", wl_error) && put_address(d, "wl_abort", wl_abort) &&
                       put_address(d, "wl_stack_grow", wl_stack_grow) && put_address(d, "wl_poll", wl_poll) &&
-                      put_address(d, "wl_local_memory", wl_local_memory) &&
+                      put_address(d, "wl_local_memory", wl_local_memory) && put_address(d, "wl_is_live", wl_is_live) &&
                       put_address(d, "wl_print_begin", wl_print_begin) && put_address(d, "wl_fail", wl_fail) &&
                       put_address(d, "wl_breakpoint", wl_breakpoint) &&
                       put_address(d, "wl_print_format_i64", wl_print_format_i64) &&

@@ -313,7 +313,26 @@ def _local_array(m: _Thread, o: ops.LocalArray, env: Env) -> list[Any]:
     return [np.zeros((*o.shape, *element_shape(t.dtype)), numpy_dtype(scalar))]
 
 
+class _Memory:
+    """The array of an object at an address, whose extent only the code that reads it knows."""
+
+    def __init__(self, address: int, t: Array) -> None:
+        scalar = scalar_of(t.dtype)
+        assert scalar is not None
+        self.address, self.dtype, self.element = address, np.dtype(numpy_dtype(scalar)), element_shape(t.dtype)
+        self.shape = (1 << 40,)
+
+    def __getitem__(self, index: tuple[int, ...]) -> Any:
+        size = self.dtype.itemsize * math.prod(self.element)
+        raw = ctypes.string_at(self.address + size * int(index[0]), size)
+        found = np.frombuffer(raw, self.dtype).reshape(self.element)
+        return found if self.element else found[()]
+
+
 def _at_address(m: _Thread, o: ops.AtAddress, env: Env) -> list[Any]:
+    if o.constant:
+        assert isinstance(o.result.type, Array)
+        return [_Memory(int(env[o.address]), o.result.type)]
     if env[o.address] != 0:
         raise InterpreterError("memory at an address")
     t = o.result.type
@@ -531,6 +550,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Fill: _fill,
     ops.LocalArray: _local_array,
     ops.AtAddress: _at_address,
+    ops.IsLive: lambda m, o, env: [True],
     ops.GetField: _get_field,
     ops.Load: _load,
     ops.Store: _store,

@@ -40,7 +40,7 @@ ABOVE = ("jax_experimental", "optim", "sparse")
 APART = {("backend", "passes")}
 """Floors that do not know each other although one lies above the other."""
 
-SUBFLOORS = ("memory", "arrays", "kernels", "launching", "autodiff", "operations", "cpu", "cuda")
+SUBFLOORS = ("memory", "arrays", "kernels", "launching", "autodiff", "operations", "geometry", "cpu", "cuda")
 """The folders of ``runtime``, bottom first; imports for type checkers go down between them, too."""
 
 NATIVE = "_native"

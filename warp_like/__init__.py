@@ -109,6 +109,8 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "compile_aot_module": ("warp_like.runtime.kernels.aot", "compile_aot_module"),
     "context": ("warp_like.context", None),
     "dlpack": ("warp_like.dlpack", None),
+    "HashGrid": ("warp_like.runtime.geometry.hash_grid", "HashGrid"),
+    "HashGridQuery": ("warp_like.values.geometry", "HashGridQuery"),
     "get_cpu_kernel_cache_key": ("warp_like.compiler.host", "get_cpu_kernel_cache_key"),
     "jax": ("warp_like.jax", None),
     "jax_callable": ("warp_like.interop.jaxffi", "jax_callable"),

@@ -7,7 +7,7 @@ import pytest
 import warp_like as wp
 from warp_like.base.missing_names import MISSING, OTHER_NAMES, PAGE
 
-NO_GRIDS = f"`wp.HashGrid` exists in Warp and not here: hash grids are not in this release; {PAGE}"
+NO_VOLUMES = f"`wp.Volume` exists in Warp and not here: volumes are not in this release; {PAGE}"
 
 
 def test_the_table_holds_only_what_is_missing():
@@ -17,17 +17,17 @@ def test_the_table_holds_only_what_is_missing():
 
 def test_an_attribute():
     with pytest.raises(AttributeError) as caught:
-        _ = wp.HashGrid
-    assert str(caught.value) == f"module 'warp_like' has no attribute 'HashGrid': {NO_GRIDS}"
-    assert not hasattr(wp, "Mesh")
+        _ = wp.Volume
+    assert str(caught.value) == f"module 'warp_like' has no attribute 'Volume': {NO_VOLUMES}"
+    assert not hasattr(wp, "Texture2D")
     with pytest.raises(AttributeError, match=r"no attribute 'no_such_name'$"):
         _ = wp.no_such_name
 
 
 def test_an_import():
     with pytest.raises(ImportError) as caught:
-        from warp_like import HashGrid  # noqa: F401
-    assert str(caught.value) == NO_GRIDS
+        from warp_like import Volume  # noqa: F401
+    assert str(caught.value) == NO_VOLUMES
 
 
 @pytest.mark.parametrize(

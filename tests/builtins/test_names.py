@@ -33,6 +33,8 @@ Quaternion Math
     quat_slerp(a, b, t) quat_to_matrix(quat) quat_from_euler(e, i, j, k) quat_to_euler(q, i, j, k) quat_to_rpy(q)
     quat_between_vectors(a, b) closest_point_edge_edge(p1, q1, p2, q2, epsilon)
     intersect_tri_tri(v0, v1, v2, u0, u1, u2)
+    hash_grid_query(id, point, max_dist)(id, point, max_dist, group) hash_grid_query_next(query, index)
+    hash_grid_point_id(id, index)
     quat_twist(axis, q) quat_twist_angle(axis, q) quat_twist_angle_signed(axis, q)
 
 Transformations

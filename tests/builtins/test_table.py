@@ -46,6 +46,7 @@ GROUPS = {
     "Utility",
     "Blocks and Warps",
     "Tiles",
+    "Objects",  # none of them public
 }
 
 DRAWN_IN_LOOPS = ("poisson",)

@@ -19,6 +19,7 @@ void (*wl_fail)(Context*, int32_t, const char*, int64_t, int32_t, const int64_t*
 void (*wl_breakpoint)(Context*);
 void (*wl_stack_grow)(Context*, int64_t);
 void (*wl_poll)(Context*);
+int32_t (*wl_is_live)(uint64_t, int32_t);
 void* (*wl_local_memory)(Context*, int64_t);
 void (*wl_print_begin)(Context*);
 void (*wl_print_bool)(Context*, int32_t);

@@ -51,7 +51,8 @@ class Root(Frozen):
 
     Attributes:
         kind: ``parameter``; ``local``, an array of the thread's own; ``shared``, one of a block; ``element``, all
-            arrays that stand in elements of ``array``; or ``address``, an array at an address.
+            arrays that stand in elements of ``array``; ``address``, an array at an address; or ``object``, memory of a
+            mesh or the like, which kernels only read and nothing else overlaps.
         array: The array, or for ``element`` the one that holds the elements.
         path: For ``element``, the field in which the arrays stand, as ``a.b``. Of arrays in elements of such arrays it
             is the same one.
@@ -314,8 +315,8 @@ def _made(array: Value) -> Root:
     match array.op:
         case ops.LocalArray(shared=shared):
             return Root("shared" if shared else "local", array)
-        case ops.AtAddress():
-            return Root("address", array)
+        case ops.AtAddress(constant=constant):
+            return Root("object" if constant else "address", array)
     return Root("parameter", array)
 
 

@@ -118,6 +118,18 @@ class ParamFlag(Numbers):
     TAKES = 128  # takes elements of, plainly where the launch is alone
 
 
+class ObjectKind(Numbers):
+    """What an id refers to: the kinds of objects that kernels query (``ir/objects.py`` has their descriptors)."""
+
+    HASH_GRID = 1
+    BVH = 2
+    MESH = 3
+
+
+OBJECT_KIND_BIT = 16
+"""Where the flags of a parameter that is an id have the ``ObjectKind``."""
+
+
 class StackOp(Numbers):
     """The instructions of a stack bound; ``a`` and ``b`` are registers unless it says otherwise."""
 

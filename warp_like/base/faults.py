@@ -31,6 +31,7 @@ FAULTS: dict[str, Fault] = {
     "finite": Fault(FIRST_FAULT + 3, FloatingPointError),
     "unassigned": Fault(FIRST_FAULT + 4, UnboundLocalError),
     "pivot": Fault(FIRST_FAULT + 5, ArithmeticError),
+    "id": Fault(FIRST_FAULT + 6, ValueError),
 }
 """The errors by the kind of check that finds them."""
 

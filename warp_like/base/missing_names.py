@@ -22,7 +22,6 @@ MISSING: dict[str, str] = {
             "mesh_query_ray_count_intersections mesh_query_sphere tile_bvh_query_aabb tile_bvh_query_next "
             "tile_bvh_query_ray tile_mesh_query_aabb tile_mesh_query_aabb_next tile_query_valid"
         ),
-        "hash grids are": ("HashGrid HashGridQuery hash_grid_point_id hash_grid_query hash_grid_query_next"),
         "volumes are": (
             "Volume volume_index_to_world volume_index_to_world_dir volume_lookup volume_lookup_f volume_lookup_i "
             "volume_lookup_index volume_lookup_v volume_sample volume_sample_f volume_sample_grad "

@@ -29,9 +29,14 @@ class Expand(Frozen):
 
 
 class Inline(Frozen):
-    """``function`` is a Python function in the kernel language; its globals are the builtins."""
+    """``function`` is a Python function in the kernel language; its globals are the builtins.
+
+    One that is ``called`` takes or gives structs, or reads memory through an id: its body is put where the call stands
+    before anything else is done, and its derivative is that of the body.
+    """
 
     function: Callable[..., Any]
+    called: bool = False
 
 
 class Elementwise(Frozen):

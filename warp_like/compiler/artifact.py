@@ -65,6 +65,8 @@ class Effects(Frozen):
         prints: Whether it prints.
         no_overlap: For CUDA, whether no array that it writes may overlap another one: elements that it reads decide
             whether threads of a block stay together.
+        objects: The ids of objects that it queries: the positions of uint64 parameters, or -1 for ids that come from
+            elsewhere, and the kind of object (``contract.ObjectKind``).
         reaches: How far into its arrays every launch reaches, which launches compare with the arrays' extents. None in
             debug mode, where the code checks each index.
     """
@@ -89,6 +91,7 @@ class Effects(Frozen):
     non_associative: bool = False
     prints: bool = False
     no_overlap: bool = False
+    objects: tuple[tuple[int, int], ...] = ()
     reaches: tuple[Reach, ...] = ()
 
 

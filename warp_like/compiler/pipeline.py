@@ -28,7 +28,14 @@ from warp_like.passes.ad.primal import rewritten_arrays
 from warp_like.passes.ad.saved_results import count_rows, load_results, savable_results, save_results
 from warp_like.passes.ad.value_gradients import lower_gradients
 from warp_like.passes.blocks import relies_on_no_overlap
-from warp_like.passes.effects import always_accessed, array_uses, constant_arrays, nested_uses, taken_arrays
+from warp_like.passes.effects import (
+    always_accessed,
+    array_uses,
+    constant_arrays,
+    nested_uses,
+    queried_objects,
+    taken_arrays,
+)
 from warp_like.passes.runner import Runner
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import (
@@ -142,6 +149,7 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         nested_reads=tuple(place for place, a in nested.items() if a.read),
         nested_writes=tuple(place for place, a in nested.items() if a.written),
         no_overlap=target.is_cuda and relies_on_no_overlap(f),
+        objects=queried_objects(f),
         reaches=() if options.debug else reaches(memory),
     )
 

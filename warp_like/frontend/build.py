@@ -21,7 +21,7 @@ from warp_like.frontend import (  # they register handlers
 )
 from warp_like.frontend.context import Context, Returns, Session
 from warp_like.frontend.control_flow import run
-from warp_like.frontend.flow import Flow, Tail
+from warp_like.frontend.flow import Flow, Tail, with_tests_inside
 from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
 from warp_like.frontend.inlining import inline_overload
@@ -203,7 +203,8 @@ def _build(
             value = _assembled(ctx, t, list(by_name[name]))
             ctx.scope.names[name] = Variable(value, None)
     with at(source.header):
-        body = ended(source.node.body, changed) if source.role == "func" else source.node.body
+        body = with_tests_inside(source.node.body)
+        body = ended(body, changed) if source.role == "func" else body
         ctx.live = Liveness(body, changed)
         ctx.aliases = Aliases(body, always=any(isinstance(t, Tile) for t in given.values()))
         flow = run(ctx, body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)

@@ -321,7 +321,7 @@ class Context:
             for a, t in zip(given, resolved.args, strict=True)
         ]
         lower = resolved.overload.lower
-        if isinstance(lower, Inline) and any(isinstance(t, Array) for t in resolved.args):
+        if isinstance(lower, Inline) and (lower.called or any(isinstance(t, Array) for t in resolved.args)):
             # An Apply is free to move, also over a store into an array that its body reads.
             return self.call(self.session.call(self.session, inline_overload(lower), resolved.args), values)
         return results_of(self.b.insert(ops.Apply(name, tuple(values)), *resolved.results))

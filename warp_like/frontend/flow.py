@@ -8,6 +8,7 @@ that condition.
 from __future__ import annotations
 
 import ast
+import copy
 import enum
 from collections.abc import Sequence
 
@@ -141,6 +142,30 @@ def _changed_arguments(node: ast.Call) -> list[str]:
     given = [a for k, a in enumerate(node.args) if is_unpacked or k in places]
     given += [k.value for k in node.keywords if k.arg in names]
     return [root for a in given if (root := root_of(a)) is not None]
+
+
+def with_tests_inside(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Return ``body`` with ``while`` loops whose test changes a variable as endless ones that leave where it fails.
+
+    That is ``while wp.hash_grid_query_next(query, index)``: what the test assigns, the body sees.
+    """
+    changing = any(isinstance(n, ast.While) and _changes(n.test) for s in body for n in ast.walk(s))
+    return [_TestsInside().visit(copy.deepcopy(s)) for s in body] if changing else list(body)
+
+
+def _changes(test: ast.expr) -> bool:
+    return any(isinstance(n, ast.Call) and _changed_arguments(n) for n in ast.walk(test))
+
+
+class _TestsInside(ast.NodeTransformer):
+    def visit_While(self, node: ast.While) -> ast.While:
+        self.generic_visit(node)
+        if _changes(node.test):
+            test, leave = node.test, ast.copy_location(ast.Break(), node.test)
+            negated = ast.copy_location(ast.UnaryOp(ast.Not(), test), test)
+            node.body.insert(0, ast.copy_location(ast.If(negated, [leave], []), test))
+            node.test = ast.copy_location(ast.Constant(True), test)
+        return node
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:

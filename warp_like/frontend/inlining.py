@@ -19,6 +19,10 @@ def inline_overload(lower: Inline) -> Overload:
     mentioned = lower.function.__code__.co_names
     types: dict[str, Any] = {str(t): cls for t, cls in SCALAR_CLASSES.items()}
     types |= {name: values.class_of(values.NAMED[name]) for name in mentioned if name in values.NAMED}
+    if lower.called:
+        from warp_like.values.geometry import STRUCTS  # most programs have no need of them
+
+        types |= STRUCTS
     made = Overload(lower.function, {**types, **{name: Builtin(name) for name in REGISTRY}})
     made.takes_copies = True
     return made

@@ -7,38 +7,23 @@ index. Tuples and lists from outside of the kernel are ``Items``, which may diff
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError, WarpCodegenValueError
-from warp_like.base.frozen import Frozen
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.trips import trip_count
-from warp_like.frontend import constants, indexed_arrays, indexing, statics
+from warp_like.frontend import constants, indexed_arrays, indexing, statics, walks
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name
 from warp_like.frontend.operands import Operand, describe
+from warp_like.frontend.ranges import Counted, Items, Walk
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import Aggregate, Array, IndexedArray, Scalar, Type, element_shape, int32, int64
 
 
-class Counted(Frozen):
-    """A loop over ``range(lo, hi, step)``; ``item`` gives what the target is assigned at an index."""
-
-    lo: Value
-    hi: Value
-    step: Value
-    item: Callable[[Value], Operand] = lambda index: index
-
-
-class Items(Frozen):
-    """A loop over operands known when the kernel is built."""
-
-    items: tuple[Operand, ...]
-
-
-def iterated(ctx: Context, node: ast.expr) -> Counted | Items:
+def iterated(ctx: Context, node: ast.expr) -> Counted | Items | Walk:
     """Return what ``for ... in node`` runs over.
 
     Raises:
@@ -53,6 +38,8 @@ def iterated(ctx: Context, node: ast.expr) -> Counted | Items:
                 raise WarpCodegenError("reversed() takes one argument", help="for i in reversed(range(n))")
             return _reversed(ctx, iterated(ctx, node.args[0]))
         operand = ctx.expr(node)
+        if isinstance(operand, Value) and (walk := walks.walk(ctx, operand)) is not None:
+            return walk
         if isinstance(operand, Value):
             return _elements(ctx, operand)
         if isinstance(operand, tuple):
@@ -92,8 +79,10 @@ def _elements(ctx: Context, value: Value) -> Counted:
     raise _no_iteration(value)
 
 
-def _reversed(ctx: Context, over: Counted | Items) -> Counted | Items:
+def _reversed(ctx: Context, over: Counted | Items | Walk) -> Counted | Items | Walk:
     """The same the other way round: from the last index that is reached to the first one."""
+    if isinstance(over, Walk):
+        return over  # what a query finds comes in no order that programs may rely on, here as in Warp
     if isinstance(over, Items):
         return Items(over.items[::-1])
     b, t = ctx.b, over.lo.type

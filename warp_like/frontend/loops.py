@@ -9,9 +9,8 @@ known when the kernel is built is unrolled here.
 from __future__ import annotations
 
 import ast
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
@@ -19,22 +18,20 @@ from warp_like.builtins.patterns import Literal
 from warp_like.builtins.trips import constant_trips, trip_count
 from warp_like.frontend import constants
 from warp_like.frontend.assignment import assign
+from warp_like.frontend.carried import Carried, only_inside
 from warp_like.frontend.context import Context, statement
 from warp_like.frontend.control_flow import any_of, common_type, guarded, run
-from warp_like.frontend.first_assigned import FromLastIteration, fresh, values_of
-from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop, names_assigned_anew
+from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop
 from warp_like.frontend.host import Host
-from warp_like.frontend.iteration import Counted, Items, iterated, static_values
-from warp_like.frontend.liveness import loaded
-from warp_like.frontend.operands import Operand, flatten, rebuild
-from warp_like.frontend.references import holds_tile, variables_changed
-from warp_like.frontend.scope import Scope, Unbound, Variable, held_elsewhere
+from warp_like.frontend.iteration import iterated, static_values
+from warp_like.frontend.operands import Operand
+from warp_like.frontend.ranges import Counted, Items, Walk
+from warp_like.frontend.scope import Variable
 from warp_like.frontend.statics import MAX_ITEMS
-from warp_like.frontend.tile_views import TileView
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.rewrite import is_always_defined
-from warp_like.ir.types import Array, Scalar, bool_, int64
+from warp_like.ir.types import Scalar, bool_, int64
 
 
 @statement(ast.For)
@@ -51,9 +48,14 @@ def build_for(ctx: Context, node: ast.For) -> Flow:
     if isinstance(node.target, (ast.Tuple, ast.List)):
         with ctx.at(node.target):
             raise WarpCodegenError("this for loop assigns one name", help="for i in range(n)")
-    if leaves_loop(node.body):
-        return _for_with_exit(ctx, node, over)
-    carried = _Carried(ctx, node)
+    if isinstance(over, Walk):
+        return _walk(ctx, node, over)
+    return _for_with_exit(ctx, node, over) if leaves_loop(node.body) else _counted(ctx, node, over)
+
+
+def _counted(ctx: Context, node: ast.For, over: Counted, *, inside: bool = False) -> Flow:
+    """A ``for`` that nothing leaves early; ``inside`` where the loop ``node`` runs it several times."""
+    carried = Carried(ctx, node, inside=inside)
     index = Value(_type(over.lo), _hint(node))
     params, scope = carried.parameters()
     with carried.block(Block([index, *params]), scope) as body:
@@ -109,7 +111,7 @@ def _unrolled(ctx: Context, node: ast.For, items: Sequence[Operand], values: Seq
         ctx.statics = saved
     for name in assigned_names([node]):
         if name not in ctx.scope.names:
-            ctx.scope.names[name] = _only_inside(name)
+            ctx.scope.names[name] = only_inside(name)
     return Flow(returns=flow.returns, results=flow.results)
 
 
@@ -134,8 +136,8 @@ def _bind_item(ctx: Context, node: ast.For, target: ast.expr, item: Operand) -> 
 def build_while(ctx: Context, node: ast.While) -> Flow:
     """``while condition``."""
     _require_no_else(ctx, node)
-    carried = _Carried(ctx, node)
-    return _exiting_loop(ctx, carried, node.body, [], lambda _: _while_test(ctx, node))
+    carried = Carried(ctx, node)
+    return _exiting_loop(ctx, carried, _body(ctx, node), [], lambda _: _while_test(ctx, node))
 
 
 def _while_test(ctx: Context, node: ast.While) -> Value | bool:
@@ -154,7 +156,7 @@ def _for_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
         return _counted_with_exit(ctx, node, over)
     if stride not in (1, -1):  # counting in 64 bits, the index can't wrap around past `hi`
         lo, hi, step = (ctx.b.cast(v, int64) for v in (lo, hi, step))
-    carried = _Carried(ctx, node)
+    carried = Carried(ctx, node)
 
     def test(counter: Sequence[Value]) -> Value:
         held: Value = ctx.b.apply("lt" if stride > 0 else "gt", counter[0], hi)
@@ -167,7 +169,7 @@ def _for_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
     def advance(counter: Sequence[Value]) -> list[Value]:
         return [ctx.b.apply("add", counter[0], step)]
 
-    return _exiting_loop(ctx, carried, node.body, [lo], test, begin, advance, _hint(node), _runs(over))
+    return _exiting_loop(ctx, carried, _body(ctx, node), [lo], test, begin, advance, _hint(node), _runs(over))
 
 
 def _counted_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
@@ -184,14 +186,40 @@ def _counted_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
     def advance(counter: Sequence[Value]) -> list[Value]:
         return [ctx.b.apply("add", counter[0], over.step), ctx.b.apply("sub", counter[1], 1)]
 
-    carried, counter = _Carried(ctx, node), [over.lo, trips]
-    return _exiting_loop(ctx, carried, node.body, counter, test, begin, advance, _hint(node), _runs(over))
+    carried, counter = Carried(ctx, node), [over.lo, trips]
+    return _exiting_loop(ctx, carried, _body(ctx, node), counter, test, begin, advance, _hint(node), _runs(over))
+
+
+def _body(ctx: Context, node: ast.For | ast.While) -> Callable[[], Flow]:
+    return lambda: run(ctx, node.body, Tail.LOOP)
+
+
+def _walk(ctx: Context, node: ast.For, over: Walk) -> Flow:
+    """A ``for`` over what a query finds, one thing after the other, or by ranges of them where nothing leaves it."""
+    if over.ranges is None or leaves_loop(node.body):
+        return _exiting_loop(
+            ctx,
+            Carried(ctx, node),
+            _body(ctx, node),
+            over.next(over.query),
+            lambda now: now[0],
+            lambda now: assign(ctx, node.target, now[2], node.iter),
+            lambda now: over.next(now[1]),
+        )
+    next_range, counted = over.ranges
+    held: list[Value] = []  # the counter, which the body is built with
+
+    def body() -> Flow:
+        return _counted(ctx, node, counted(held[1]), inside=True)
+
+    carried, counter = Carried(ctx, node), next_range(over.query)
+    return _exiting_loop(ctx, carried, body, counter, lambda now: now[0], held.extend, lambda now: next_range(now[1]))
 
 
 def _exiting_loop(
     ctx: Context,
-    carried: _Carried,
-    stmts: Sequence[ast.stmt],
+    carried: Carried,
+    build: Callable[[], Flow],
     counter: list[Value],
     test: Callable[[Sequence[Value]], Value | bool],
     begin: Callable[[Sequence[Value]], None] = lambda _: None,
@@ -199,12 +227,15 @@ def _exiting_loop(
     hint: str = "",
     runs: bool = False,
 ) -> Flow:
-    """Build a ``While`` that carries the counter, the names, a bool for each exit, and the results."""
+    """Build a ``While`` that carries the counter, the names, a bool for each exit, and the results.
+
+    ``build`` builds the body.
+    """
     counters = [Value(v.type, hint) for v in counter]
     params, scope = carried.parameters()
     with carried.block(Block([*counters, *params]), scope) as body:
         begin(counters)
-        flow = run(ctx, stmts, Tail.LOOP)
+        flow = build()
         exits = [flow.breaks, flow.returns]
         results = _results(ctx, flow)
         flags = [f if isinstance(f, Value) else ctx.b.constant(f, bool_) for f in exits if f is not False]
@@ -278,164 +309,6 @@ def _after(flow: Flow, words: list[str], got: list[Value], endless: bool) -> Flo
         return Flow(returns=endless and "breaks" not in words)
     always = endless and "breaks" not in words
     return Flow(returns=True if always else got[words.index("returns")], results=tuple(got[len(words) :]))
-
-
-@dataclass
-class _Entry:
-    name: str
-    variable: Variable
-
-
-class _Carried:
-    """The names that a loop carries, with the scopes inside of it and after it.
-
-    Args:
-        ctx: The function.
-        node: The loop.
-    """
-
-    def __init__(self, ctx: Context, node: ast.For | ast.While) -> None:
-        self.ctx = ctx
-        self.outer = ctx.scope
-        self.before = ctx.b.block
-        self.read_later = ctx.live.after(node) | (loaded(node.test) if isinstance(node, ast.While) else frozenset())
-        self.assigned = dict.fromkeys(variables_changed(ctx, [node]), True) | assigned_names([node])
-        changed = ctx.aliases.roots(self.assigned) - self.assigned.keys()
-        self.assigned |= dict.fromkeys(sorted(name for name in changed if holds_tile(ctx, name)), True)
-        self.entries: list[_Entry] = []
-        self.excluded: dict[str, Unbound] = {}
-        self.first: dict[str, FromLastIteration] = {}  # by the names that the body may be the first to assign
-        anew = names_assigned_anew(node)
-        for name, components in self.assigned.items():
-            variable = self.outer.variable(name)
-            if variable is not None and isinstance(variable.value, TileView) and name not in anew:
-                continue  # the tile that it is a part of changes
-            if variable is not None and isinstance(variable.value, Host):
-                self.excluded[name] = Unbound(
-                    f"`{name}` is another function or type in each iteration", "use a name that is new inside the loop"
-                )
-            elif variable is None or not variable.keeps_type:
-                self._add_first(name, name in ctx.live.into(node))
-            elif not (components and any(isinstance(v.type, Array) for v in flatten(variable.value))):
-                self.entries.append(_Entry(name, variable))
-
-    @property
-    def initial(self) -> list[Value]:
-        """The values before the first iteration."""
-        return [v for e in self.entries for v in flatten(e.variable.value)]
-
-    def parameters(self) -> tuple[list[Value], Scope]:
-        """Return block parameters for the carried values, and a scope in which the names stand for them."""
-        scope = self.outer.copy()
-        scope.names.update(self.excluded)
-        scope.names.update({name: held.inside or held for name, held in self.first.items()})
-        params: list[Value] = []
-        for e in self.entries:
-            mine = [Value(v.type, e.name) for v in flatten(e.variable.value)]
-            params += mine
-            scope.names[e.name] = Variable(rebuild(e.variable.value, list(mine)), e.variable.loc)
-        return params, scope
-
-    @contextlib.contextmanager
-    def block(self, block: Block, scope: Scope) -> Iterator[Block]:
-        """Build into ``block`` with ``scope`` inside the ``with``."""
-        saved, self.ctx.scope = self.ctx.scope, scope
-        self.ctx.loops.append(self.first)
-        try:
-            with self.ctx.b.into(block):
-                yield block
-        finally:
-            self.ctx.scope = saved
-            self.ctx.loops.pop()
-
-    def values(self) -> list[Value]:
-        """Return the values that the names have at the end of an iteration.
-
-        Raises:
-            WarpCodegenKeyError: One is not readable there.
-        """
-        self._require_carried_tiles()
-        found: list[Value] = []
-        for e in self.entries:
-            operand = self.ctx.read(e.name)
-            assert operand is not None
-            found += flatten(operand)
-        return found
-
-    def _require_carried_tiles(self) -> None:
-        """Raise where a tile has changed through a part of it that the syntax does not show as one."""
-        for name, held in self.outer.names.items():
-            if name not in self.assigned and self.ctx.scope.names.get(name) is not held and holds_tile(self.ctx, name):
-                raise WarpCodegenError(
-                    f"this loop changes the tile in `{name}` through another variable",
-                    help=f"assign to a part of the tile itself: {name}[...] = ...",
-                )
-
-    # --- names that the body may be the first to assign ---
-
-    def _add_first(self, name: str, is_live: bool) -> None:
-        outer = self.outer.names.get(name)
-        held = self.first[name] = FromLastIteration(name, outer, self.before)
-        if isinstance(outer, Variable) and is_live:
-            held.variable(self.ctx.b, outer.value)
-
-    def left(self, scope: Scope) -> list[Value]:
-        """Return what an iteration leaves of them to the next one, and to the code after the loop."""
-        for name, held in self.first.items():
-            held.like = held_elsewhere(scope.names.get(name)) or held.like
-            if held.like is not None and name in self.read_later:
-                held.variable(self.ctx.b, held.like)
-        return [v for held in self._carried_first() for v in held.left(self.ctx.b, scope.names.get(held.name))]
-
-    def first_params(self, scope: Scope | None = None) -> list[Value]:
-        """Return the block parameters for them: those of the body, or new ones that the names in ``scope`` then are."""
-        found: list[Value] = []
-        for held in self._carried_first():
-            assert held.inside is not None
-            variable = held.inside if scope is None else fresh(held.name, held.inside)
-            if scope is not None:
-                scope.names[held.name] = variable
-            found += values_of(variable)
-        return found
-
-    @property
-    def first_initial(self) -> list[Value]:
-        """Their values before the first iteration."""
-        return [v for held in self._carried_first() for v in held.initial]
-
-    def _carried_first(self) -> list[FromLastIteration]:
-        return [held for held in self.first.values() if held.inside is not None]
-
-    # --- after the loop ---
-
-    def finish(self, results: Sequence[Value], *, runs: bool) -> None:
-        """Give the names their values after the loop, which ``runs`` at least once or may not."""
-        left = list(results)
-        for e in self.entries:
-            count = len(flatten(e.variable.value))
-            mine, left = left[:count], left[count:]
-            for v in mine:
-                v.hint = e.name
-            self.outer.names[e.name] = Variable(rebuild(e.variable.value, list(mine)), e.variable.loc)
-        for name, held in self.first.items():
-            if held.inside is None:
-                self.outer.names[name] = _only_inside(name, held.like)
-                continue
-            *mine, assigned = (left.pop(0) for _ in held.initial)
-            for v in mine:
-                v.hint = name
-            always = runs and held.always_left
-            self.outer.names[name] = Variable(
-                rebuild(held.inside.value, mine), held.inside.loc, True if always else assigned
-            )
-        self.outer.names.update(self.excluded)
-
-
-def _only_inside(name: str, like: Operand | None = None) -> Unbound:
-    """What a name of the body of a loop is after it where it holds nothing that could be carried."""
-    return Unbound(
-        f"`{name}` is first assigned inside a loop, which may run zero times", f"assign `{name}` before the loop", like
-    )
 
 
 def _type(v: Value) -> Scalar:

@@ -14,6 +14,7 @@ from warp_like.frontend import (
     indexing,
     local_arrays,
     making,
+    objects,
     plain_names,
     printing,
     reinterpreting,
@@ -191,6 +192,7 @@ HANDLERS: dict[str, Handler] = {
     **tiles.HANDLERS,
     **checking.HANDLERS,
     **local_arrays.HANDLERS,
+    **objects.HANDLERS,
     "atomic_cas": _atomic_cas,
     **{f"atomic_{kind.name}": _atomic(f"atomic_{kind.name}", kind.name) for kind in KINDS.values() if kind.does},
 }

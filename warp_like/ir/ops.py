@@ -209,10 +209,24 @@ class Barrier(Op):
 
 @op("at_address", pure=False)
 class AtAddress(Op):
-    """The contiguous array with extents ``shape`` at a memory ``address``, a uint64."""
+    """The contiguous array with extents ``shape`` at a memory ``address``, a uint64.
+
+    One that is ``constant`` belongs to an object such as a mesh: no kernel writes it, and no argument overlaps it. With
+    a ``kind`` (``contract.ObjectKind``), it is the descriptor of such an object, and the address is the object's id.
+    """
 
     address: Value = operand()
     shape: tuple[Value, ...] = operand()
+    constant: bool = attr(default=False)
+    kind: int = attr(default=0)
+
+
+@op("is_live")
+class IsLive(Op):
+    """Whether ``id``, a uint64, is that of a live object of ``kind``; debug mode checks ids that kernels use."""
+
+    kind: int = attr()
+    id: Value = operand()
 
 
 @op("address")
@@ -499,6 +513,7 @@ __all__ = [
     "Insert",
     "Iota",
     "is_scalar_constant",
+    "IsLive",
     "LANE_BY_LANE",
     "LaneReduce",
     "Load",

@@ -122,6 +122,9 @@ class _Printer:
                 return f"while{self.bindings(o.cond.params, o.init)}"
             case ops.LocalArray():
                 return f"{'shared' if o.shared else 'local'} {o.shape!r}{'' if o.zeroed else ' not zeroed'}"
+            case ops.AtAddress():
+                what = f" object {o.kind}" if o.kind else " constant" if o.constant else ""
+                return f"{o.NAME}{what} {self.names_of(o.operands())}"
             case ops.LaneReduce():
                 return f"lane_reduce {o.kind} {self.name(o.x)}"
             case ops.Native():

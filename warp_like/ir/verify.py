@@ -9,6 +9,7 @@ from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.objects import DESCRIPTORS
 from warp_like.ir.types import (
     Array,
     Lanes,
@@ -325,6 +326,10 @@ def _check_at_address(o: ops.AtAddress) -> None:
     _require(o.address.type == uint64 and all(map(_is_int, o.shape)), o, "an address is uint64, extents are int")
 
 
+def _check_is_live(o: ops.IsLive) -> None:
+    _require(o.id.type == uint64 and o.result.type == bool_ and o.kind in DESCRIPTORS, o, "an id is a uint64")
+
+
 def _check_address(o: ops.Address) -> None:
     _require(isinstance(o.array.type, Array) and o.result.type == uint64, o, "the address of an array is uint64")
 
@@ -355,6 +360,7 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.NestedArray: _check_nested_array,
     ops.LocalArray: _check_local_array,
     ops.AtAddress: _check_at_address,
+    ops.IsLive: _check_is_live,
     ops.Address: _check_address,
     ops.Check: _check_check,
     ops.Print: _check_print,

@@ -37,8 +37,9 @@ from warp_like.base.loc import at
 from warp_like.builtins.vector import combined
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.objects import NAMES
 from warp_like.ir.rewrite import INTEGER_DIVISIONS, is_integer_division
-from warp_like.ir.types import Struct, element_shape, is_large, scalar_of
+from warp_like.ir.types import Struct, bool_, element_shape, is_large, scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 DEBUG_KINDS = ("assert", "unassigned", "pivot")
@@ -84,6 +85,9 @@ class _Debug(_Checking):
                             self.require("division", text, self.b.ne(part, 0))
                 case ops.Extract() | ops.Insert():
                     self.component(o)
+                case ops.AtAddress() if o.kind:
+                    text = f"{{0}} is not the id of a {NAMES[o.kind]} that is alive on this device"
+                    self.require("id", text, self.b.insert(ops.IsLive(o.kind, o.address), bool_).result, o.address)
         super().visit(o)
 
     def component(self, o: ops.Extract | ops.Insert) -> None:

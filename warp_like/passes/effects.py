@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from warp_like.analysis.memory import Access, Memory, Root, is_update, kind_of
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
+from warp_like.ir.core import Function
 from warp_like.ir.types import Array
 
 
@@ -92,12 +93,20 @@ def taken_arrays(memory: Memory) -> tuple[int, ...]:
     return taken if len(taken) == len(roots) else ()
 
 
+def queried_objects(f: Function) -> tuple[tuple[int, int], ...]:
+    """Return the parameters that are ids of objects, by position, with the kind of object; -1 stands for other ids."""
+    places = {p: i for i, p in enumerate(f.params)}
+    used = (o for o in f.body.walk() if isinstance(o, ops.AtAddress) and o.kind)
+    return tuple(dict.fromkeys((places.get(o.address, -1), o.kind) for o in used))
+
+
 def names_its_memory(memory: Memory) -> bool:
     """Return whether a function reaches parameters and arrays that it makes alone, and never by an address.
 
     Then nothing else happens to a parameter that overlaps no other than what its own accesses say.
     """
-    return not memory.anywhere and all(root.kind in ("parameter", "local", "shared") for root in memory.all_roots)
+    known = ("parameter", "local", "shared", "object")
+    return not memory.anywhere and all(root.kind in known for root in memory.all_roots)
 
 
 def _use(accesses: Iterable[Access]) -> Use:

@@ -557,6 +557,9 @@ class Lowering:
         ref = self.array(o.array)
         self.bind(o.result, (self.w.op(f"ptrtoint {memory.pointer(self.w, ref)} {ref.data} to i64"),))
 
+    def _is_live(self, o: ops.IsLive) -> None:
+        self.bind(o.result, (runtime_calls.is_live(self.w, self.scalar(o.id), o.kind),))
+
     def _load(self, o: ops.Load) -> None:
         if o.mask:
             self.bind(o.result, self.access(o).load())
@@ -644,6 +647,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Address": "_address",
         "Apply": "_apply",
         "AtAddress": "_at_address",
+        "IsLive": "_is_live",
         "Atomic": "_atomic",
         "AtomicCas": "_atomic_cas",
         "Barrier": "_barrier",

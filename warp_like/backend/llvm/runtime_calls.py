@@ -17,6 +17,7 @@ from warp_like.base.contract import CONTEXT
 from warp_like.base.faults import FAULTS, encode
 from warp_like.base.loc import current_loc
 from warp_like.ir.layout import size_of
+from warp_like.ir.objects import mark_of
 from warp_like.ir.types import (
     Lanes,
     Mat,
@@ -34,6 +35,7 @@ from warp_like.ir.types import (
 RUNTIME_SYMBOLS = (
     "wl_stack_grow",
     "wl_local_memory",
+    "wl_is_live",
     "wl_poll",
     "wl_fail",
     "wl_breakpoint",
@@ -131,6 +133,16 @@ def breakpoint_(w: Writer) -> None:
         return
     w.declare("wl_breakpoint", "void @wl_breakpoint(ptr)")
     w.do(f"call void @wl_breakpoint(ptr %ctx) {w.attributes('nounwind')}")
+
+
+def is_live(w: Writer, id: str, kind: int) -> str:
+    """Whether ``id`` is that of a live object: the runtime knows; on CUDA the mark at its address tells."""
+    if w.target.is_cuda:
+        mark = w.op(f"load i64, ptr {w.op(f'inttoptr i64 {id} to ptr')}, align 8")
+        return w.op(f"icmp eq i64 {mark}, {mark_of(kind)}")
+    w.declare("wl_is_live", "i32 @wl_is_live(i64, i32)")
+    found = w.op(f"call i32 @wl_is_live(i64 {id}, i32 {kind}) {w.attributes('nounwind')}")
+    return w.op(f"icmp ne i32 {found}, 0")
 
 
 # --- printing -----------------------------------------------------------------------------------------------

@@ -273,6 +273,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.LocalArray: _nothing,
     ops.AtAddress: _nothing,
     ops.Address: _nothing,
+    ops.IsLive: _nothing,
     ops.Print: _nothing,
     ops.Check: _nothing,
     ops.Breakpoint: _nothing,

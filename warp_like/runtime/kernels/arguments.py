@@ -19,7 +19,7 @@ from warp_like.base.contract import MAX_DIMS
 from warp_like.base.warn import warn
 from warp_like.ir import types as ir
 from warp_like.ir.literal import int_range
-from warp_like.runtime.arrays import interop_hooks
+from warp_like.runtime.arrays import interop_hooks, objects
 from warp_like.runtime.arrays.array import array, bind_foreign, new_array
 from warp_like.runtime.arrays.indexed import indexedarray
 from warp_like.runtime.memory.allocation import element_type
@@ -212,6 +212,8 @@ def require_writable(site: Site, value: array) -> None:
 
 
 def _convert_scalar(site: Site, t: ir.Scalar, value: Any) -> bool | int | float:
+    if t == ir.uint64 and (found := objects.id_of(value)) is not None and found >= 0:
+        return found
     number = _python_number(value)
     if number is None:
         raise site.type_error(_describe(value), value)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
-from warp_like.base.contract import MAX_DIMS, MAX_NARROW, ParamFlag, ParamKind, RunError
+from warp_like.base.contract import MAX_DIMS, MAX_NARROW, OBJECT_KIND_BIT, ParamFlag, ParamKind, RunError
 from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
 from warp_like.base.forking import Order, held_by_forks
@@ -237,7 +237,8 @@ class Program:
             non_associative=effects.non_associative,
             prints=effects.prints,
             bounded=schedule.bounded,
-            recordable=forward and not (effects.extremes or effects.rewrites or effects.serial or nested),
+            recordable=forward
+            and not (effects.extremes or effects.rewrites or effects.serial or effects.objects or nested),
             deterministic=bool(self.kernel.option("deterministic")),
             no_overlap=effects.no_overlap,
         )
@@ -319,6 +320,7 @@ def _flags(effects: Effects, position: int, t: Type) -> int:
         flags |= ParamFlag.STORES
     if position in effects.reads:
         flags |= ParamFlag.READS
+    flags |= dict(effects.objects).get(position, 0) << OBJECT_KIND_BIT
     return flags | ParamFlag.TAKES if position in effects.takes else flags
 
 

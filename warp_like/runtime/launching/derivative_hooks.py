@@ -5,7 +5,7 @@ A recording tape is found at ``recorder.active``; ``runtime/autodiff`` registers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from warp_like.base.provider import Provider
@@ -15,6 +15,7 @@ from warp_like.runtime.kernels.program import Program
 from warp_like.runtime.launching.blocks import Blocks
 
 if TYPE_CHECKING:
+    from warp_like.runtime.arrays.array import array
     from warp_like.runtime.launching.launch import Launch
 
 WithAdjoints = tuple[Sequence[Any], Sequence[Any]]
@@ -37,6 +38,9 @@ class RecordingTape(Protocol):
 
     def run_launch(self, program: Program, record: Record, blocks: Blocks) -> None:
         """Run a launch and record it."""
+
+    def record_func(self, backward: Callable[[], None], arrays: Sequence[array]) -> None:
+        """Record a function that the backward pass calls at this place."""
 
 
 class AdjointLaunches(Protocol):

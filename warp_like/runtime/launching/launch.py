@@ -18,7 +18,7 @@ from warp_like.base.settings import settings
 from warp_like.compiler.signature import entry_roles
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
-from warp_like.runtime.arrays import nested
+from warp_like.runtime.arrays import nested, objects
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.recording import Capture, Record, activities
 from warp_like.runtime.kernels.arguments import (
@@ -168,6 +168,8 @@ def _run_or_record(
         return None
     else:
         active.run_launch(program, Record(kernel, dims, program.types, args, same_arguments(args)), blocks)
+        if program.effects.objects:
+            active.record_func(objects.unchanged(kernel.key, program.effects, args), [])
     return active
 
 
@@ -181,8 +183,9 @@ def _remember(kernel: Kernel, program: Program) -> None:
     if settings.enable_cpu_blocks and kernel.asks_about_blocks:
         return  # each launch may have other blocks
     effects = program.effects
-    if effects.nested_writes or (effects.nested_reads and program.device.backend.streams is not None):
-        kernel.fast = None  # there is more to tell of than the arguments: `nested.before_launch`
+    reaches_more = effects.nested_reads or effects.objects
+    if effects.nested_writes or (reaches_more and program.device.backend.streams is not None):
+        kernel.fast = None  # there is more to tell of than the arguments: see `nested` and `objects`
         return
     kernel.fast = program.dispatcher
     first = kernel if kernel.first is None else kernel.first
@@ -231,6 +234,8 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
     for i in program.effects.always_accessed if math.prod(dims) else ():
         if i < len(names):
             require_given(Site(key, positions[i], names[i], program.types[i]), args[i])
+    _require_objects(program, args)
+    objects.before_launch(program.effects, program.device, args, blocks.stream)
     if nested.used_by(program.effects):
         nested.before_launch(program.effects, program.device, args, blocks.stream)
     if settings.print_launches:
@@ -252,6 +257,20 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
         done = dispatcher.try_run(dims, args, *blocks)
     if not done:
         raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
+
+
+def _require_objects(program: Program, args: list[Any]) -> None:
+    """Refuse ids that refer to nothing, or to another kind of object.
+
+    Raises:
+        ValueError: An argument that the kernel uses as an id is none of a live object on the launch's device.
+    """
+    found = objects.unknown(program.effects, program.device, args)
+    if found is not None:
+        i, kind = found
+        names, positions = program.kernel.parameter_names, program.kernel.positions
+        site = Site(program.kernel.key, positions[i], names[i], program.types[i], program.device, program.kernel)
+        raise ValueError(f"{site.text}: {objects.refusal(kind, program.device, int(args[i]))}")
 
 
 def _require_extents(program: Program, variant: Place, dims: tuple[int, ...], args: list[Any]) -> None:
@@ -405,7 +424,8 @@ class Launch(_native.Command):
         if _run_or_record(self.program, kernel, self._dims, args, self._record_tape, blocks) is not None:
             return
         assert self.program.dispatcher is not None
-        if nested.used_by(self.program.effects):
+        effects = self.program.effects
+        if nested.used_by(effects) or (effects.objects and not self.device.is_cpu):
             return
         self._keep(_native.bind_launch(self.program.dispatcher, self._dims, self._params, *self.blocks), changes)
 

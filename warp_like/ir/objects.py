@@ -1,0 +1,41 @@
+"""Objects that kernels query by id, such as hash grids: their descriptors, and the structs of queries.
+
+An id is a uint64, as programs keep ids in arrays and structs. It is the address of a *descriptor*: words of 8 bytes,
+each a pointer, an integer or the bits of a float64. ``AtAddress`` with a ``kind`` reads them. The runtime owns the
+memory (``runtime/arrays/objects.py``), and kernels do not write it.
+"""
+
+from __future__ import annotations
+
+from warp_like.base.contract import ObjectKind
+from warp_like.ir.types import Struct, Type, int32, uint64
+
+DESCRIPTORS: dict[int, tuple[str, ...]] = {
+    ObjectKind.HASH_GRID: ("mark", "starts", "ids", "groups", "nx", "ny", "nz", "count", "scale"),
+}
+"""The words of each kind of descriptor.
+
+* Hash grid: ``starts`` are int32, where the points of each cell start in ``ids``; the last is the number of points.
+  Cell ``x, y, z`` has number ``(z * ny + y) * nx + x``. Points of a cell are in the order of ``groups`` (0 where there
+  are none), then of their index. ``scale`` is how many cells there are in a unit of length.
+"""
+
+NAMES = {ObjectKind.HASH_GRID: "hash grid"}
+"""The kinds in words."""
+
+
+def mark_of(kind: int) -> int:
+    """Return the first word of the descriptor of a live object; it is 0 when the object is gone."""
+    return 0x6F626A6563740000 | kind
+
+
+def _struct(name: str, **groups: Type) -> Struct:
+    """A struct with fields of the same type in each group: ``_struct("P", x_y=int32)``."""
+    return Struct(name, tuple((field, t) for names, t in groups.items() for field in names.split("_")))
+
+
+HASH_GRID_QUERY = _struct(
+    "HashGridQuery", starts_ids_groups=uint64, group_nx_ny_nz_px_py_pz_cx_cy_cz_x_y_z_current_end=int32
+)
+"""A walk through the points of some cells of a hash grid: ``px`` is the first cell of a row, ``cx`` their number and
+``x`` how many are done; of the row that is under way, ``current`` to ``end`` are left."""

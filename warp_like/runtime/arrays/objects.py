@@ -1,0 +1,200 @@
+"""Objects that kernels query by id: which are alive, who keeps them, and what launches must check.
+
+An id is the address of a descriptor (``ir/objects.py``), which is an array of words on the object's device. The rules:
+
+- An id that a program gets from an object (``grid.id``) is a number that keeps the object's memory, so whoever keeps
+  the arguments of a launch keeps what it queries: commands, graphs, tapes. An id in an array keeps nothing.
+- Memory that an object gives up stays until all launches have ended that were in flight (``keep_for_launches``).
+  Launches on streams are noted with the memory of the objects that they query; of ids in arrays, with that of all
+  objects of the kind.
+- Native code compares the ids that a launch is given with the live objects (``native/objects.h``), and refuses others.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from warp_like import _native
+from warp_like.ir import types as ir
+from warp_like.ir.objects import DESCRIPTORS, NAMES, mark_of
+from warp_like.runtime.arrays.array import array, new_array
+from warp_like.runtime.memory.allocation import element_type
+from warp_like.values.dtypes import uint64
+
+if TYPE_CHECKING:
+    from warp_like.compiler.artifact import Effects
+    from warp_like.runtime.memory.device import Device
+
+_descriptors: weakref.WeakValueDictionary[int, Descriptor] = weakref.WeakValueDictionary()
+
+
+class Id(int):
+    """An id that keeps what it refers to."""
+
+    descriptor: Descriptor
+
+    def __reduce__(self) -> Any:
+        return int, (int(self),)
+
+
+class Descriptor:
+    """The memory of an object.
+
+    Args:
+        kind: Which kind of object (``contract.ObjectKind``).
+        device: Where it lies.
+
+    Attributes:
+        changes: How often the object has changed.
+    """
+
+    def __init__(self, kind: int, device: Device) -> None:
+        self.kind = kind
+        self.device = device
+        self.changes = 0
+        self._words = new_array(element_type(uint64), (len(DESCRIPTORS[kind]),), device, zero=True)
+        self._held: list[array] = [self._words]
+        self.number: int = self._words.ptr
+        _native.add_object(self.number, kind, -1 if device.is_cpu else device.ordinal)
+        _descriptors[self.number] = self
+        weakref.finalize(self, _release, self.number, self._held).atexit = False
+
+    @property
+    def id(self) -> Id:
+        """The object's id, which keeps its memory."""
+        made = Id(self.number)
+        made.descriptor = self
+        return made
+
+    @property
+    def owners(self) -> list[Any]:
+        """The owners of all memory that kernels reach from here."""
+        return [a.owner for a in self._held]
+
+    def publish(self, **words: array | float | int | None) -> None:
+        """Write the descriptor: an array is its address, None a null pointer, a float its bits; what is left out is 0.
+
+        The arrays of before are given up.
+        """
+        arrays = [a for a in words.values() if isinstance(a, array)]
+        for old in self._held[1:]:
+            if not any(old is a for a in arrays):
+                _native.keep_for_launches(old)
+        self._held[1:] = arrays
+        found = {"mark": mark_of(self.kind), **{name: _word(value) for name, value in words.items()}}
+        self._words.assign(np.array([found.get(name, 0) for name in DESCRIPTORS[self.kind]], np.uint64))
+        self.changed()
+
+    def changed(self) -> None:
+        """Note that what kernels find has changed."""
+        self.changes += 1
+        _changes[self.kind] = _changes.get(self.kind, 0) + 1
+
+
+_changes: dict[int, int] = {}
+"""How often objects of each kind have changed."""
+
+
+def _word(value: array | float | int | None) -> int:
+    if isinstance(value, array):
+        return int(value.ptr)
+    if isinstance(value, float):
+        return int(np.float64(value).view(np.uint64))
+    return 0 if value is None else value
+
+
+def _release(number: int, held: list[array]) -> None:
+    _native.remove_object(number)
+    for a in held:
+        _native.keep_for_launches(a)
+
+
+class Queried:
+    """Base of the classes whose objects kernels query: as annotations of parameters, they stand for a uint64.
+
+    Attributes:
+        device: Where the object lies.
+    """
+
+    _ir_type_ = ir.uint64
+    _kind: int
+    _descriptor: Descriptor
+    device: Device
+
+    @property
+    def id(self) -> int:
+        """What kernels take for the object: a uint64. It keeps the object's memory; a copy in an array does not."""
+        return self._descriptor.id
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"a {NAMES[self._kind]} can't be pickled or copied: it is memory that ids refer to")
+
+
+def id_of(value: Any) -> int | None:
+    """Return the id that ``value`` is or has, one that keeps its object where that is alive; None for other values."""
+    if isinstance(value, Queried):
+        return value._descriptor.id
+    if isinstance(value, int) and not isinstance(value, (bool, Id)):
+        found = _descriptors.get(value)
+        return value if found is None else found.id
+    return value if isinstance(value, Id) else None
+
+
+# --- launches ---
+
+
+def unknown(effects: Effects, device: Device, args: Sequence[Any]) -> tuple[int, int] | None:
+    """Return the first parameter whose argument is no id of a live object, and the kind of object; None for none."""
+    ordinal = -1 if device.is_cpu else device.ordinal
+    for position, kind in effects.objects:
+        if position >= 0 and int(args[position]) and not _native.is_object(int(args[position]), kind, ordinal):
+            return position, kind
+    return None
+
+
+def refusal(kind: int, device: Device, given: int) -> str:
+    """Say what is wrong with an argument that is no id of a live object."""
+    other = _descriptors.get(given)
+    what = f"the id of a {NAMES[kind]} that is alive on {device}, or 0 for none"
+    if other is None:
+        return f"expected {what}, got {given}, which refers to nothing; keep the object for as long as ids are used"
+    return f"expected {what}, got that of a {NAMES[other.kind]} on {other.device}"
+
+
+def _queried(effects: Effects, args: Sequence[Any]) -> list[Descriptor]:
+    found: dict[int, Descriptor] = {}
+    for position, kind in effects.objects:
+        given = list(_descriptors.values()) if position < 0 else [_descriptors.get(int(args[position]))]
+        found.update({d.number: d for d in given if d is not None and d.kind == kind})
+    return list(found.values())
+
+
+def before_launch(effects: Effects, place: Device, args: list[Any], stream: Any) -> None:
+    """Tell streams of the use of memory that a launch reaches by ids, as the native path does for arguments."""
+    streams = place.backend.streams
+    if streams is not None and effects.objects:
+        queue = streams.stream_for(place, stream, *(x.owner for x in args if isinstance(x, _native.Array)))
+        here = (d for d in _queried(effects, args) if d.device is place)
+        streams.note_use(place, queue, [owner for d in here for owner in d.owners])
+
+
+def unchanged(key: str, effects: Effects, args: Sequence[Any]) -> Callable[[], None]:
+    """Return a function that refuses, before the adjoint of a recorded launch, objects which have changed since."""
+    given = {int(args[i]): d for i, _ in effects.objects if i >= 0 and (d := _descriptors.get(int(args[i])))}
+    objects = [(d, d.changes) for d in given.values()]
+    kinds = [(kind, _changes.get(kind, 0)) for i, kind in effects.objects if i < 0]
+
+    def require() -> None:
+        changed = [d.kind for d, count in objects if d.changes != count]
+        changed += [kind for kind, count in kinds if _changes.get(kind, 0) != count]
+        if changed:
+            raise RuntimeError(
+                f"the gradient of kernel `{key}` needs the {NAMES[changed[0]]} that it queried as it was then, and it "
+                "has been built anew since; use an object for each step, or backward() before it is built again"
+            )
+
+    return require

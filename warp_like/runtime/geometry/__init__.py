@@ -1,0 +1,1 @@
+"""Objects that kernels query by id: hash grids."""
