@@ -35,6 +35,9 @@ Quaternion Math
     intersect_tri_tri(v0, v1, v2, u0, u1, u2)
     hash_grid_query(id, point, max_dist)(id, point, max_dist, group) hash_grid_query_next(query, index)
     hash_grid_point_id(id, index)
+    bvh_query_aabb(id, low, high, root) bvh_query_ray(id, start, dir, root)
+    bvh_query_capsule(id, start, dir, radius, root) bvh_query_sphere(id, center, radius, root)
+    bvh_query_next(query, index, max_dist) bvh_get_group_root(id, group)
     quat_twist(axis, q) quat_twist_angle(axis, q) quat_twist_angle_signed(axis, q)
 
 Transformations

@@ -47,4 +47,8 @@ def constant_at(ctx: Context, address: Value, index: Value, t: Type) -> Value:
     return ctx.b.load(_array(ctx, address, t, constant=True), [index])
 
 
-HANDLERS = {"_hash_grid": _word(ObjectKind.HASH_GRID), "_constant_at": _constant_at}
+HANDLERS = {
+    "_hash_grid": _word(ObjectKind.HASH_GRID),
+    "_bvh": _word(ObjectKind.BVH),
+    "_constant_at": _constant_at,
+}

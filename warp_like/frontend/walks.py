@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import cast
 
+from warp_like.builtins.patterns import Literal
 from warp_like.frontend.context import Context
 from warp_like.frontend.objects import constant_at
 from warp_like.frontend.operands import Operand
 from warp_like.frontend.ranges import Counted, Walk
 from warp_like.ir.core import Value
-from warp_like.ir.objects import HASH_GRID_QUERY
+from warp_like.ir.objects import BVH_QUERY, HASH_GRID_QUERY
 from warp_like.ir.types import Struct, Type, int32
 
 
@@ -44,4 +46,8 @@ def _hash_grid(ctx: Context, query: Value) -> Walk:
     )
 
 
-_WALKS: dict[Type, Callable[[Context, Value], Walk]] = {HASH_GRID_QUERY: _hash_grid}
+def _bvh(ctx: Context, query: Value) -> Walk:
+    return Walk(query, lambda q: _results(ctx.apply("bvh_query_next", q, ctx.b.index(0), Literal(math.inf))))
+
+
+_WALKS: dict[Type, Callable[[Context, Value], Walk]] = {HASH_GRID_QUERY: _hash_grid, BVH_QUERY: _bvh}

@@ -8,19 +8,23 @@ memory (``runtime/arrays/objects.py``), and kernels do not write it.
 from __future__ import annotations
 
 from warp_like.base.contract import ObjectKind
-from warp_like.ir.types import Struct, Type, int32, uint64
+from warp_like.ir.types import Struct, Type, Vec, float32, int32, uint64
 
 DESCRIPTORS: dict[int, tuple[str, ...]] = {
     ObjectKind.HASH_GRID: ("mark", "starts", "ids", "groups", "nx", "ny", "nz", "count", "scale"),
+    ObjectKind.BVH: ("mark", "nodes", "order", "boxes", "groups", "node_count", "group_count"),
 }
 """The words of each kind of descriptor.
 
 * Hash grid: ``starts`` are int32, where the points of each cell start in ``ids``; the last is the number of points.
   Cell ``x, y, z`` has number ``(z * ny + y) * nx + x``. Points of a cell are in the order of ``groups`` (0 where there
   are none), then of their index. ``scale`` is how many cells there are in a unit of length.
+* Bounding volume hierarchy: ``nodes`` have 8 words of 4 bytes, and lie in preorder (``native/bvh.cpp``). Leaves name
+  items by their place in ``order``, as do ``boxes``, 6 float32 each. ``groups`` are int32 in rising order, then the
+  root of each.
 """
 
-NAMES = {ObjectKind.HASH_GRID: "hash grid"}
+NAMES = {ObjectKind.HASH_GRID: "hash grid", ObjectKind.BVH: "bounding volume hierarchy"}
 """The kinds in words."""
 
 
@@ -29,7 +33,7 @@ def mark_of(kind: int) -> int:
     return 0x6F626A6563740000 | kind
 
 
-def _struct(name: str, **groups: Type) -> Struct:
+def _struct(name: str, /, **groups: Type) -> Struct:
     """A struct with fields of the same type in each group: ``_struct("P", x_y=int32)``."""
     return Struct(name, tuple((field, t) for names, t in groups.items() for field in names.split("_")))
 
@@ -39,3 +43,13 @@ HASH_GRID_QUERY = _struct(
 )
 """A walk through the points of some cells of a hash grid: ``px`` is the first cell of a row, ``cx`` their number and
 ``x`` how many are done; of the row that is under way, ``current`` to ``end`` are left."""
+
+BVH_QUERY = _struct(
+    "BvhQuery",
+    nodes_order_boxes=uint64,
+    kind_node_stop_current_end=int32,
+    a_b=Vec(3, float32),
+    radius=float32,
+)
+"""A walk through a tree: ``node`` comes next, and the walk ends before ``stop``; items ``current`` to ``end`` of a leaf
+are left. ``kind`` says what is looked for: a box (0), a ray (1), a capsule (2) or a sphere (3)."""

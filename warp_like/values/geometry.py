@@ -25,5 +25,13 @@ HashGridQuery = _class(
     __class_getitem__=classmethod(lambda cls, dtype: cls),
 )
 
-STRUCTS = {c.__name__: c for c in (HashGridQuery,)}
+BvhQuery = _class(
+    objects.BVH_QUERY,
+    """Where a walk through a bounding volume hierarchy is: what ``wp.bvh_query_aabb()`` and its like give in a kernel.
+
+    Its fields are of no use to programs.
+    """,
+)
+
+STRUCTS = {c.__name__: c for c in (HashGridQuery, BvhQuery)}
 """By their names, as bodies of builtins call them."""

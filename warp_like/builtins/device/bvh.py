@@ -1,0 +1,151 @@
+"""Walks through bounding volume hierarchies, in the kernel language.
+
+Nodes lie in preorder and take 8 words: a box, then the node after the subtree and -1, or of a leaf the number of its items
+and the first of them. So a walk keeps two numbers and no stack.
+"""
+# mypy: ignore-errors
+# ruff: noqa
+
+
+def walk(id, root):
+    q = BvhQuery()
+    if id != uint64(0):
+        q.nodes = _bvh(id, "nodes")
+        q.order = _bvh(id, "order")
+        q.boxes = _bvh(id, "boxes")
+        count = int32(_bvh(id, "node_count"))
+        q.stop = count
+        if root > 0 and root < count:
+            q.node = root
+            first = _constant_at(q.nodes, 8 * root + 7, int32)
+            q.stop = where(first >= 0, root + 1, _constant_at(q.nodes, 8 * root + 6, int32))
+    return q
+
+
+def aabb(id, low, high, root):
+    q = _bvh_walk(id, root)
+    q.a = low
+    q.b = high
+    return q
+
+
+def ray(id, start, dir, root):
+    q = _bvh_walk(id, root)
+    q.kind = 1
+    q.a = start
+    q.b = vec3f(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
+    return q
+
+
+def capsule(id, start, dir, radius, root):
+    q = _bvh_walk(id, root)
+    q.kind = 2
+    q.a = start
+    q.b = vec3f(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
+    q.radius = max(radius, 0.0)
+    return q
+
+
+def sphere(id, center, radius, root):
+    q = _bvh_walk(id, root)
+    q.kind = 3
+    q.a = center
+    q.radius = max(radius, 0.0)
+    return q
+
+
+def slab(low, high, start, reciprocal):
+    # Where a ray is between two planes. A ray along them is everywhere there or nowhere.
+    s = (low - start) * reciprocal
+    t = (high - start) * reciprocal
+    near, far = min(s, t), max(s, t)
+    if isinf(reciprocal):
+        inside = start >= low and start <= high
+        near = where(inside, -abs(reciprocal), abs(reciprocal))
+        far = -near
+    return near, far
+
+
+def ray_meets(low, high, start, reciprocal):
+    # The distance at which a ray comes into a box, in lengths of its direction, and whether it does; it may begin inside.
+    x0, x1 = _slab(low[0], high[0], start[0], reciprocal[0])
+    y0, y1 = _slab(low[1], high[1], start[1], reciprocal[1])
+    z0, z1 = _slab(low[2], high[2], start[2], reciprocal[2])
+    near = max(x0, max(y0, z0))
+    far = min(x1, min(y1, z1))
+    return near, far >= 0.0 and far >= near
+
+
+def outside(low, high, x):
+    # How far along an axis x is out of [low, high].
+    return max(low - x, max(x - high, 0.0))
+
+
+def box_distance_sq(low, high, p):
+    dx = _outside(low[0], high[0], p[0])
+    dy = _outside(low[1], high[1], p[1])
+    dz = _outside(low[2], high[2], p[2])
+    return dx * dx + dy * dy + dz * dz
+
+
+def meets(q, boxes, at, max_dist):
+    low = vec3f(
+        _constant_at(boxes, at, float32), _constant_at(boxes, at + 1, float32), _constant_at(boxes, at + 2, float32)
+    )
+    high = vec3f(
+        _constant_at(boxes, at + 3, float32), _constant_at(boxes, at + 4, float32), _constant_at(boxes, at + 5, float32)
+    )
+    found = False
+    if q.kind == 0:
+        x = q.a[0] <= high[0] and q.b[0] >= low[0]
+        y = q.a[1] <= high[1] and q.b[1] >= low[1]
+        z = q.a[2] <= high[2] and q.b[2] >= low[2]
+        found = x and y and z
+    elif q.kind == 1:
+        near, hit = _ray_meets(low, high, q.a, q.b)
+        found = hit and not near >= max_dist
+    elif q.kind == 2:
+        r = vec3f(q.radius, q.radius, q.radius)
+        near, hit = _ray_meets(low - r, high + r, q.a, q.b)
+        found = hit and near <= max_dist
+    else:
+        found = _box_distance_sq(low, high, q.a) <= q.radius * q.radius
+    return found
+
+
+def next_item(query, index, max_dist):
+    found = False
+    while not found and (query.current < query.end or query.node < query.stop):
+        if query.current < query.end:
+            if _bvh_meets(query, query.boxes, 6 * query.current, max_dist):
+                index = _constant_at(query.order, query.current, int32)
+                found = True
+            query.current += 1
+        else:
+            at = 8 * query.node
+            count = _constant_at(query.nodes, at + 6, int32)
+            first = _constant_at(query.nodes, at + 7, int32)
+            met = _bvh_meets(query, query.nodes, at, max_dist)
+            query.node += 1
+            if met and first >= 0:
+                query.current = first
+                query.end = first + count
+                if count == 1:  # its box is the leaf's
+                    index = _constant_at(query.order, first, int32)
+                    query.current += 1
+                    found = True
+            if not met and first < 0:
+                query.node = count
+    return found, query, index
+
+
+def group_root(id, group):
+    root = int32(-1)
+    if id != uint64(0):
+        groups = _bvh(id, "groups")
+        count = int32(_bvh(id, "group_count"))
+        at = _first_of_group(groups, 0, count, int64(group))
+        if at < count:
+            if _constant_at(groups, at, int32) == group:
+                root = _constant_at(groups, count + at, int32)
+    return root

@@ -1,0 +1,226 @@
+"""``wp.Bvh``: boxes in a tree, to find those that meet a box, a ray, a capsule or a sphere.
+
+Trees are built and refitted by ``native/bvh.cpp``, on the CPU.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import operator
+from typing import Any
+
+import numpy as np
+
+from warp_like import _native
+from warp_like.base.contract import ObjectKind
+from warp_like.ir import types as ir
+from warp_like.runtime.arrays.array import array, new_array
+from warp_like.runtime.arrays.objects import Descriptor, Queried
+from warp_like.runtime.memory.allocation import element_type
+from warp_like.runtime.memory.device import Device
+from warp_like.runtime.memory.recorder import recorder
+from warp_like.values import from_ir, to_ir
+from warp_like.values.dtypes import float32, int32
+
+VEC3 = ir.Vec(3, ir.float32)
+MOST_ITEMS = 2**27
+"""So many that the words of their nodes can be counted in an int32."""
+
+
+class BvhConstructor(enum.IntEnum):
+    """How a tree is built."""
+
+    SAH = 0
+    MEDIAN = 1
+    LBVH = 2
+
+    @classmethod
+    def of(cls, given: BvhConstructor | str | None) -> BvhConstructor:
+        """Return the one that ``given`` names; the surface area heuristic for None.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        if isinstance(given, cls):
+            return given
+        if given is None:
+            return cls.SAH
+        if not isinstance(given, str) or given.upper() not in cls.__members__:
+            raise ValueError(f'a tree is built by "sah", "median" or "lbvh", got {given!r}')
+        return cls[given.upper()]
+
+
+class Tree:
+    """The arrays of a tree over boxes.
+
+    Args:
+        count: The number of boxes.
+        leaf_size: The most boxes of a leaf.
+        device: Where it lies.
+
+    Attributes:
+        nodes: The nodes, 8 words each.
+        order: The boxes in the order of the leaves.
+        boxes: Their corners in this order.
+        node_count: How many nodes there are.
+        groups: The groups, then the root of each; None without groups.
+    """
+
+    def __init__(self, count: int, leaf_size: int, device: Device) -> None:
+        self.count, self.leaf_size, self.device = count, leaf_size, device
+        self.nodes = new_array(element_type(float32), (8 * max(2 * count - 1, 1),), device, zero=True)
+        self.order = new_array(element_type(int32), (count,), device, zero=False)
+        self.boxes = new_array(element_type(float32), (6 * count,), device, zero=False)
+        self.node_count = 0
+        self.groups: array | None = None
+
+    def build(self, lowers: array, uppers: array, groups: array | None, method: BvhConstructor) -> None:
+        """Build the tree anew."""
+        places = self.order, self.boxes, self.nodes
+        self.node_count, names, roots = _native.build_bvh(
+            lowers, uppers, groups, self.count, int(method), self.leaf_size, *places
+        )
+        self.groups = None
+        if names:
+            self.groups = new_array(element_type(int32), (2 * len(names),), self.device, zero=False)
+            self.groups.assign(np.array(names + roots, np.int32))
+
+    def refit(self, lowers: array, uppers: array) -> None:
+        """Fit it to boxes that have moved."""
+        _native.refit_bvh(lowers, uppers, self.count, self.order, self.boxes, self.nodes, self.node_count)
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What a descriptor says of it."""
+        return {
+            "nodes": self.nodes,
+            "order": self.order,
+            "boxes": self.boxes,
+            "groups": self.groups,
+            "node_count": self.node_count,
+            "group_count": 0 if self.groups is None else self.groups.size // 2,
+        }
+
+
+def checked(of: str, name: str, given: Any, t: ir.Type) -> array:
+    """Return the argument ``given`` of ``of``, a contiguous array of one dimension of ``t``, on the CPU.
+
+    Raises:
+        TypeError: It is another object.
+        RuntimeError: It is another array, as in Warp.
+    """
+    if not isinstance(given, array):
+        raise TypeError(f"{of}: `{name}` is a wp.array, got {type(given).__name__}")
+    if to_ir(given.dtype) != t or given.ndim != 1 or not given.is_contiguous:
+        raise RuntimeError(
+            f"{of}: `{name}` is a contiguous array of one dimension of {from_ir(t).__name__}, got {given!r}"
+        )
+    if not given.device.is_cpu:
+        raise RuntimeError(f"{of}: trees are built on the CPU in this release; `{name}` is on {given.device}")
+    return given
+
+
+def now_and_in_graphs(name: str, work: Any) -> None:
+    """Do it; or, under a capture, each time that the graph runs."""
+    if recorder.graph is None:
+        work()
+    else:
+        recorder.graph.add_call(name, work)
+
+
+class Bvh(Queried):
+    """Boxes in a tree, for kernels that look for those that meet a box, a ray, a capsule or a sphere.
+
+    A kernel takes the ``id``, or the object itself for a parameter annotated ``wp.Bvh``. An ``id`` as the object gives
+    it keeps the memory; one in an array does not.
+
+    Args:
+        lowers: An array of ``wp.vec3`` on the CPU: the lower corner of each box.
+        uppers: The upper corners. A box whose lower corner is above the upper one, or NaN, is not found.
+        constructor: ``"sah"`` (the surface area heuristic, whose trees are the fastest to query), ``"median"`` or
+            ``"lbvh"`` (Morton codes, the fastest to build); ``"sah"`` when left out.
+        groups: An array of int32, the group of each box. Each group has a subtree of its own, whose node
+            ``wp.bvh_get_group_root`` gives for queries.
+        leaf_size: The most boxes of a leaf.
+
+    Attributes:
+        device: Where it lies.
+        lowers: The lower corners.
+        uppers: The upper corners.
+        groups: The groups.
+
+    Raises:
+        TypeError: An argument is no array.
+        RuntimeError: An array has another dtype, size or place, or is not contiguous.
+        ValueError: There is no such constructor, or ``leaf_size`` is not positive.
+
+    Example:
+        >>> low = wp.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0]], dtype=wp.vec3)
+        >>> high = wp.array([[1.0, 1.0, 1.0], [3.0, 1.0, 1.0]], dtype=wp.vec3)
+        >>> bvh = wp.Bvh(low, high)
+        >>> @wp.kernel
+        ... def count(bvh: wp.Bvh, found: wp.array(dtype=int)):
+        ...     for i in wp.bvh_query_sphere(bvh, wp.vec3(1.5, 0.5, 0.5), 0.6):
+        ...         found[i] += 1
+        >>> found = wp.zeros(2, dtype=int)
+        >>> wp.launch(count, dim=1, inputs=[bvh], outputs=[found])
+        >>> found.list()
+        [1, 1]
+    """
+
+    _kind = ObjectKind.BVH
+
+    def __init__(
+        self,
+        lowers: array,
+        uppers: array,
+        constructor: BvhConstructor | str | None = None,
+        groups: array | None = None,
+        leaf_size: int = 1,
+    ) -> None:
+        self.lowers, self.uppers = (
+            checked("Bvh()", name, given, VEC3) for name, given in (("lowers", lowers), ("uppers", uppers))
+        )
+        self.groups = None if groups is None else checked("Bvh()", "groups", groups, ir.int32)
+        count = self.lowers.size
+        for name, other in (("upper corners", self.uppers), ("groups", self.groups)):
+            if other is not None and other.size != count:
+                raise RuntimeError(f"Bvh(): there are {count} lower corners and {other.size} {name}")
+        if count > MOST_ITEMS:
+            raise RuntimeError(f"Bvh() takes up to {MOST_ITEMS} boxes, got {count}")
+        if operator.index(leaf_size) < 1:
+            raise ValueError(f"Bvh(): a leaf has at least one box, got leaf_size={leaf_size}")
+        self.device = self.lowers.device
+        self._constructor = BvhConstructor.of(constructor)
+        self._tree = Tree(count, leaf_size, self.device)
+        self._descriptor = Descriptor(self._kind, self.device)
+        self._build(self._constructor)
+
+    def _build(self, method: BvhConstructor) -> None:
+        self._tree.build(self.lowers, self.uppers, self.groups, method)
+        self._descriptor.publish(**self._tree.words)
+
+    def refit(self) -> None:
+        """Fit the tree to corners that have changed; its structure stays. Launches under way must have ended."""
+        now_and_in_graphs("refit", self._refit)
+
+    def _refit(self) -> None:
+        self._tree.refit(self.lowers, self.uppers)
+        self._descriptor.changed()
+
+    def rebuild(self, constructor: BvhConstructor | str | None = None) -> None:
+        """Build the tree anew for corners that have changed much, in the same memory.
+
+        Args:
+            constructor: How; as it was built when left out.
+
+        Raises:
+            ValueError: There is no such constructor.
+        """
+        method = self._constructor if constructor is None else BvhConstructor.of(constructor)
+        now_and_in_graphs("rebuild", functools.partial(self._build, method))
+        self._constructor = method
+
+    def __repr__(self) -> str:
+        return f"Bvh({self._tree.count} boxes, device={str(self.device)!r})"
