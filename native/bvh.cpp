@@ -354,8 +354,8 @@ T* memory_of(PyObject* object, int64_t count) {
         PyErr_SetString(PyExc_ValueError, "a hierarchy is built of contiguous arrays that are large enough");
         return nullptr;
     }
-    static T none;
-    return a->data ? reinterpret_cast<T*>(a->data) : &none;
+    // An empty array may have no memory: any address but null stands for it then.
+    return reinterpret_cast<T*>(a->data ? reinterpret_cast<char*>(a->data) : reinterpret_cast<char*>(object));
 }
 
 void write_boxes(const Input& in, const int32_t* order, int64_t count, float* boxes) {

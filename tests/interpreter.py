@@ -316,11 +316,13 @@ def _local_array(m: _Thread, o: ops.LocalArray, env: Env) -> list[Any]:
 class _Memory:
     """The array of an object at an address, whose extent only the code that reads it knows."""
 
+    EXTENT = 1 << 40  # as in frontend/objects.py
+
     def __init__(self, address: int, t: Array) -> None:
         scalar = scalar_of(t.dtype)
         assert scalar is not None
         self.address, self.dtype, self.element = address, np.dtype(numpy_dtype(scalar)), element_shape(t.dtype)
-        self.shape = (1 << 40,)
+        self.shape = (self.EXTENT,)
 
     def __getitem__(self, index: tuple[int, ...]) -> Any:
         size = self.dtype.itemsize * math.prod(self.element)
@@ -330,7 +332,7 @@ class _Memory:
 
 
 def _at_address(m: _Thread, o: ops.AtAddress, env: Env) -> list[Any]:
-    if o.constant:
+    if o.constant or int(env[o.shape[0]]) == _Memory.EXTENT:
         assert isinstance(o.result.type, Array)
         return [_Memory(int(env[o.address]), o.result.type)]
     if env[o.address] != 0:

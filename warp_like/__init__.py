@@ -114,6 +114,11 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "BvhQuery": ("warp_like.values.geometry", "BvhQuery"),
     "HashGrid": ("warp_like.runtime.geometry.hash_grid", "HashGrid"),
     "HashGridQuery": ("warp_like.values.geometry", "HashGridQuery"),
+    "Mesh": ("warp_like.runtime.geometry.mesh", "Mesh"),
+    **{
+        name: ("warp_like.values.geometry", name)
+        for name in ("MeshQuery", "MeshQueryAABB", "MeshQueryPoint", "MeshQueryRay")
+    },
     "get_cpu_kernel_cache_key": ("warp_like.compiler.host", "get_cpu_kernel_cache_key"),
     "jax": ("warp_like.jax", None),
     "jax_callable": ("warp_like.interop.jaxffi", "jax_callable"),

@@ -38,6 +38,12 @@ Quaternion Math
     bvh_query_aabb(id, low, high, root) bvh_query_ray(id, start, dir, root)
     bvh_query_capsule(id, start, dir, radius, root) bvh_query_sphere(id, center, radius, root)
     bvh_query_next(query, index, max_dist) bvh_get_group_root(id, group)
+    mesh_query_ray(id, start, dir, max_t, root) mesh_query_ray_anyhit(id, start, dir, max_t, root)
+    mesh_query_ray_count_intersections(id, start, dir, root) mesh_query_point(id, point, max_dist)
+    mesh_query_point_no_sign(id, point, max_dist) mesh_eval_position(id, face, bary_u, bary_v)
+    mesh_eval_velocity(id, face, bary_u, bary_v) mesh_eval_face_normal(id, face) mesh_get_point(id, index)
+    mesh_get_velocity(id, index) mesh_get_index(id, index) mesh_get_bvh(id) mesh_get_group_root(id, group)
+    mesh_query_aabb(id, low, high) mesh_query_next(query, index) mesh_query_aabb_next(query, index)
     quat_twist(axis, q) quat_twist_angle(axis, q) quat_twist_angle_signed(axis, q)
 
 Transformations

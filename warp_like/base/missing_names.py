@@ -10,17 +10,12 @@ PAGE = 'the page "Coming from Warp" of the documentation lists what is missing'
 MISSING: dict[str, str] = {
     name: subject
     for subject, names in {
-        "meshes and bounding volume hierarchies are": (
-            "BvhQueryTiled Mesh MeshQuery MeshQueryAABB MeshQueryAABBTiled MeshQueryPoint "
-            "MeshQueryRay bvh_query_aabb_tiled "
-            "bvh_query_next_tiled bvh_query_ray_tiled mesh_eval_face_normal "
-            "mesh_eval_position mesh_eval_velocity mesh_get mesh_get_bvh mesh_get_group_root mesh_get_index "
-            "mesh_get_point mesh_get_velocity mesh_query_aabb mesh_query_aabb_next mesh_query_aabb_next_tiled "
-            "mesh_query_aabb_tiled mesh_query_furthest_point_no_sign mesh_query_next mesh_query_point "
-            "mesh_query_point_no_sign mesh_query_point_sign_normal mesh_query_point_sign_parity "
-            "mesh_query_point_sign_winding_number mesh_query_ray mesh_query_ray_anyhit "
-            "mesh_query_ray_count_intersections mesh_query_sphere tile_bvh_query_aabb tile_bvh_query_next "
-            "tile_bvh_query_ray tile_mesh_query_aabb tile_mesh_query_aabb_next tile_query_valid"
+        "this query of meshes or bounding volume hierarchies is": (
+            "BvhQueryTiled MeshQueryAABBTiled bvh_query_aabb_tiled bvh_query_next_tiled bvh_query_ray_tiled mesh_get "
+            "mesh_query_aabb_next_tiled mesh_query_aabb_tiled mesh_query_furthest_point_no_sign "
+            "mesh_query_point_sign_normal mesh_query_point_sign_parity mesh_query_point_sign_winding_number "
+            "mesh_query_sphere tile_bvh_query_aabb tile_bvh_query_next tile_bvh_query_ray tile_mesh_query_aabb "
+            "tile_mesh_query_aabb_next tile_query_valid"
         ),
         "volumes are": (
             "Volume volume_index_to_world volume_index_to_world_dir volume_lookup volume_lookup_f volume_lookup_i "

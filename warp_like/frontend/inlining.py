@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 from warp_like import values
@@ -22,7 +23,7 @@ def inline_overload(lower: Inline) -> Overload:
     if lower.called:
         from warp_like.values.geometry import STRUCTS  # most programs have no need of them
 
-        types |= STRUCTS
+        types |= {**STRUCTS, "INFINITY": math.inf}
     made = Overload(lower.function, {**types, **{name: Builtin(name) for name in REGISTRY}})
     made.takes_copies = True
     return made

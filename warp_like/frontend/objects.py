@@ -42,6 +42,13 @@ def _constant_at(ctx: Context, node: ast.Call) -> Operand:
     return constant_at(ctx, ctx.value(address), ctx.value(index), type_argument(ctx, dtype, "dtype"))
 
 
+def _memory_at(ctx: Context, node: ast.Call) -> Operand:
+    """Read an element of an array of the user's, which kernels may write."""
+    address, index, dtype = node.args
+    array = _array(ctx, ctx.value(address), type_argument(ctx, dtype, "dtype"), constant=False)
+    return ctx.b.load(array, [ctx.value(index)])
+
+
 def constant_at(ctx: Context, address: Value, index: Value, t: Type) -> Value:
     """Return element ``index`` of the array of ``t`` at ``address``, which belongs to an object."""
     return ctx.b.load(_array(ctx, address, t, constant=True), [index])
@@ -50,5 +57,7 @@ def constant_at(ctx: Context, address: Value, index: Value, t: Type) -> Value:
 HANDLERS = {
     "_hash_grid": _word(ObjectKind.HASH_GRID),
     "_bvh": _word(ObjectKind.BVH),
+    "_mesh": _word(ObjectKind.MESH),
     "_constant_at": _constant_at,
+    "_memory_at": _memory_at,
 }

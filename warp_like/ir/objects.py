@@ -8,11 +8,14 @@ memory (``runtime/arrays/objects.py``), and kernels do not write it.
 from __future__ import annotations
 
 from warp_like.base.contract import ObjectKind
-from warp_like.ir.types import Struct, Type, Vec, float32, int32, uint64
+from warp_like.ir.types import Struct, Type, Vec, bool_, float32, int32, uint64
 
 DESCRIPTORS: dict[int, tuple[str, ...]] = {
     ObjectKind.HASH_GRID: ("mark", "starts", "ids", "groups", "nx", "ny", "nz", "count", "scale"),
     ObjectKind.BVH: ("mark", "nodes", "order", "boxes", "groups", "node_count", "group_count"),
+    ObjectKind.MESH: (
+        *("mark", "points", "indices", "velocities", "nodes", "order", "node_count", "face_count", "bvh"),
+    ),
 }
 """The words of each kind of descriptor.
 
@@ -22,9 +25,11 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
 * Bounding volume hierarchy: ``nodes`` have 8 words of 4 bytes, and lie in preorder (``native/bvh.cpp``). Leaves name
   items by their place in ``order``, as do ``boxes``, 6 float32 each. ``groups`` are int32 in rising order, then the
   root of each.
+* Mesh: ``points`` and ``velocities`` (0 where there are none) are arrays of the user's, which kernels may write.
+  ``bvh`` is the id of the hierarchy that ``nodes`` and ``order`` are of.
 """
 
-NAMES = {ObjectKind.HASH_GRID: "hash grid", ObjectKind.BVH: "bounding volume hierarchy"}
+NAMES = {ObjectKind.HASH_GRID: "hash grid", ObjectKind.BVH: "bounding volume hierarchy", ObjectKind.MESH: "mesh"}
 """The kinds in words."""
 
 
@@ -53,3 +58,17 @@ BVH_QUERY = _struct(
 )
 """A walk through a tree: ``node`` comes next, and the walk ends before ``stop``; items ``current`` to ``end`` of a leaf
 are left. ``kind`` says what is looked for: a box (0), a ray (1), a capsule (2) or a sphere (3)."""
+
+MESH_QUERY_POINT = Struct(
+    "MeshQueryPoint", (("result", bool_), ("sign", float32), ("face", int32), ("u", float32), ("v", float32))
+)
+"""A point of a mesh."""
+
+MESH_QUERY_RAY = Struct(
+    "MeshQueryRay",
+    (
+        *(("result", bool_), ("sign", float32), ("face", int32), ("t", float32), ("u", float32), ("v", float32)),
+        ("normal", Vec(3, float32)),
+    ),
+)
+"""Where a ray meets a mesh."""

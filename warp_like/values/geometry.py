@@ -33,5 +33,35 @@ BvhQuery = _class(
     """,
 )
 
-STRUCTS = {c.__name__: c for c in (HashGridQuery, BvhQuery)}
+MeshQuery = MeshQueryAABB = BvhQuery
+
+MeshQueryPoint = _class(
+    objects.MESH_QUERY_POINT,
+    """What ``wp.mesh_query_point()`` and its like find: the point of a mesh nearest to another one.
+
+    Attributes:
+        result: Whether there is one.
+        sign: Negative where the other point lies inside of the mesh.
+        face: The face.
+        u: The weight of the face's first corner.
+        v: The weight of its second corner.
+    """,
+)
+
+MeshQueryRay = _class(
+    objects.MESH_QUERY_RAY,
+    """What ``wp.mesh_query_ray()`` finds: where a ray meets a mesh.
+
+    Attributes:
+        result: Whether it does.
+        sign: Positive where it meets the face from the side of its normal.
+        face: The face.
+        t: How far away, in lengths of the direction.
+        u: The weight of the face's first corner.
+        v: The weight of its second corner.
+        normal: The unit normal of the face.
+    """,
+)
+
+STRUCTS = {c.__name__: c for c in (HashGridQuery, BvhQuery, MeshQueryPoint, MeshQueryRay)}
 """By their names, as bodies of builtins call them."""

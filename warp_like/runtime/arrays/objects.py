@@ -50,6 +50,7 @@ class Descriptor:
 
     Attributes:
         changes: How often the object has changed.
+        ungraded: Whether it reads an array that requires a gradient, which would have to reach it by an id.
     """
 
     def __init__(self, kind: int, device: Device) -> None:
@@ -58,6 +59,8 @@ class Descriptor:
         self.changes = 0
         self._words = new_array(element_type(uint64), (len(DESCRIPTORS[kind]),), device, zero=True)
         self._held: list[array] = [self._words]
+        self._kept: Descriptor | None = None
+        self.ungraded = False
         self.number: int = self._words.ptr
         _native.add_object(self.number, kind, -1 if device.is_cpu else device.ordinal)
         _descriptors[self.number] = self
@@ -88,6 +91,10 @@ class Descriptor:
         found = {"mark": mark_of(self.kind), **{name: _word(value) for name, value in words.items()}}
         self._words.assign(np.array([found.get(name, 0) for name in DESCRIPTORS[self.kind]], np.uint64))
         self.changed()
+
+    def also_keep(self, other: Descriptor, ungraded: bool) -> None:
+        """Keep another descriptor, to which this one refers; ``ungraded`` as the attribute."""
+        self._kept, self.ungraded = other, ungraded
 
     def changed(self) -> None:
         """Note that what kernels find has changed."""
@@ -191,6 +198,11 @@ def unchanged(key: str, effects: Effects, args: Sequence[Any]) -> Callable[[], N
     def require() -> None:
         changed = [d.kind for d, count in objects if d.changes != count]
         changed += [kind for kind, count in kinds if _changes.get(kind, 0) != count]
+        if any(d.ungraded for d, _ in objects):
+            raise RuntimeError(
+                f"the gradient of kernel `{key}` does not reach the points of a mesh in this release; make the mesh of "
+                "points that do not require a gradient"
+            )
         if changed:
             raise RuntimeError(
                 f"the gradient of kernel `{key}` needs the {NAMES[changed[0]]} that it queried as it was then, and it "

@@ -1,1 +1,1 @@
-"""Objects that kernels query by id: hash grids."""
+"""Objects that kernels query by id: hash grids, trees of boxes, meshes."""

@@ -1,0 +1,413 @@
+"""Queries of triangle meshes, in the kernel language.
+
+Searches for a face are ordered: the nearer child of a node comes first, the other one waits on a stack, which the depth
+of trees bounds. They give a face alone. What is said of the face is computed again from it by plain formulas, which are
+what is differentiated: the face is held.
+"""
+# mypy: ignore-errors
+# ruff: noqa
+
+
+def vertex(id, i):
+    return _memory_at(_mesh(id, "points"), i, vec3f)
+
+
+def corner(id, face, k):
+    return _constant_at(_mesh(id, "indices"), 3 * face + k, int32)
+
+
+def corners(id, face):
+    return (
+        _mesh_vertex(id, _mesh_corner(id, face, 0)),
+        _mesh_vertex(id, _mesh_corner(id, face, 1)),
+        _mesh_vertex(id, _mesh_corner(id, face, 2)),
+    )
+
+
+def low_of(nodes, node):
+    at = 8 * node
+    return vec3f(
+        _constant_at(nodes, at, float32), _constant_at(nodes, at + 1, float32), _constant_at(nodes, at + 2, float32)
+    )
+
+
+def high_of(nodes, node):
+    at = 8 * node + 3
+    return vec3f(
+        _constant_at(nodes, at, float32), _constant_at(nodes, at + 1, float32), _constant_at(nodes, at + 2, float32)
+    )
+
+
+def has_face(id, face):
+    has = False
+    if id != uint64(0):
+        has = face >= 0 and face < int32(_mesh(id, "face_count"))
+    return has
+
+
+# --- rays ---
+
+
+def turned(v, axis):
+    # The components with `axis` last, in the same sense of rotation.
+    x, y, z = v[0], v[1], v[2]
+    if axis == 0:
+        x, y, z = v[1], v[2], v[0]
+    elif axis == 1:
+        x, y, z = v[2], v[0], v[1]
+    return vec3f(x, y, z)
+
+
+def ray_hits(start, dir, p, q, r):
+    # Woop, Benthin and Wald (2013), Watertight Ray/Triangle Intersection: rays do not pass between faces of one edge.
+    # Returns how far, and whether.
+    axis = int(0)
+    if abs(dir[1]) > abs(dir[0]):
+        axis = 1
+    if abs(dir[2]) > abs(dir[axis]):
+        axis = 2
+    d = _turned(dir, axis)
+    sx, sy, sz = d[0] / d[2], d[1] / d[2], 1.0 / d[2]
+    a, b, c = _turned(p - start, axis), _turned(q - start, axis), _turned(r - start, axis)
+    ax, ay = a[0] - sx * a[2], a[1] - sy * a[2]
+    bx, by = b[0] - sx * b[2], b[1] - sy * b[2]
+    cx, cy = c[0] - sx * c[2], c[1] - sy * c[2]
+    u, v, w = cx * by - cy * bx, ax * cy - ay * cx, bx * ay - by * ax
+    if u == 0.0 or v == 0.0 or w == 0.0:
+        u = float32(float64(cx) * float64(by) - float64(cy) * float64(bx))
+        v = float32(float64(ax) * float64(cy) - float64(ay) * float64(cx))
+        w = float32(float64(bx) * float64(ay) - float64(by) * float64(ax))
+    det = u + v + w
+    inside = (u >= 0.0 and v >= 0.0 and w >= 0.0) or (u <= 0.0 and v <= 0.0 and w <= 0.0)
+    hit = inside and det != 0.0
+    t = float32(0.0)
+    if hit:
+        t = (u * (sz * a[2]) + v * (sz * b[2]) + w * (sz * c[2])) / det
+    return t, hit and t >= 0.0
+
+
+def entry(nodes, node, start, reciprocal, nearest):
+    # Where a ray comes into a box; a number beyond `nearest` where it does not. Rounding must not lose a box.
+    x0, x1 = _slab(
+        _constant_at(nodes, 8 * node, float32), _constant_at(nodes, 8 * node + 3, float32), start[0], reciprocal[0]
+    )
+    y0, y1 = _slab(
+        _constant_at(nodes, 8 * node + 1, float32), _constant_at(nodes, 8 * node + 4, float32), start[1], reciprocal[1]
+    )
+    z0, z1 = _slab(
+        _constant_at(nodes, 8 * node + 2, float32), _constant_at(nodes, 8 * node + 5, float32), start[2], reciprocal[2]
+    )
+    near = max(max(x0, max(y0, z0)), 0.0)
+    far = min(x1, min(y1, z1)) * 1.0000005
+    return where(far >= near and near * 0.9999995 <= nearest, near, INFINITY)
+
+
+def ray_search(id, start, dir, max_t, root, any):
+    # The face that a ray meets first before `max_t`, or with `any` != 0 some face that it meets; -1 for none.
+    nodes, order = _mesh(id, "nodes"), _mesh(id, "order")
+    count = int32(_mesh(id, "node_count"))
+    reciprocal = vec3f(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
+    stack = zeros(shape=(128,), dtype=int32)
+    waiting, face, nearest = int(0), int(-1), max_t
+    node = where(root > 0 and root < count, root, 0)
+    if count == 0:
+        node = -1
+    elif _entry(nodes, node, start, reciprocal, nearest) == INFINITY:
+        node = -1
+    while node >= 0:
+        first = _constant_at(nodes, 8 * node + 7, int32)
+        if first >= 0:
+            for k in range(first, first + _constant_at(nodes, 8 * node + 6, int32)):
+                f = _constant_at(order, k, int32)
+                p, q, r = _mesh_corners(id, f)
+                t, hit = _ray_hits(start, dir, p, q, r)
+                if hit and t < nearest:
+                    nearest = t
+                    face = f
+            node = -1
+        else:
+            left = node + 1
+            right = where(
+                _constant_at(nodes, 8 * left + 7, int32) >= 0, left + 1, _constant_at(nodes, 8 * left + 6, int32)
+            )
+            s = _entry(nodes, left, start, reciprocal, nearest)
+            t = _entry(nodes, right, start, reciprocal, nearest)
+            node, other = left, right
+            if t < s:
+                node, other = right, left
+            if max(s, t) < INFINITY:
+                stack[waiting] = other
+                waiting += 1
+            if min(s, t) == INFINITY:
+                node = -1
+        if any != 0 and face >= 0:
+            node = -1
+            waiting = 0
+        while node < 0 and waiting > 0:
+            waiting -= 1
+            node = stack[waiting]
+            if _entry(nodes, node, start, reciprocal, nearest) == INFINITY:
+                node = -1
+    return face
+
+
+def ray_on_face(start, dir, p, q, r):
+    # Where a ray meets the plane of a triangle: how far, and the weights of two corners.
+    n = cross(q - p, r - p)
+    t = dot(p - start, n) / dot(dir, n)
+    x = start + dir * t
+    size = dot(n, n)
+    return t, dot(cross(r - q, x - q), n) / size, dot(cross(p - r, x - r), n) / size
+
+
+def query_ray(id, start, dir, max_t, root):
+    found = MeshQueryRay()
+    face = int(-1)
+    if id != uint64(0):
+        face = _mesh_ray_search(id, _detached(start), _detached(dir), _detached(max_t), root, 0)
+    if face >= 0:
+        p, q, r = _mesh_corners(id, face)
+        n = cross(q - p, r - p)
+        t, u, v = _ray_on_face(start, dir, p, q, r)
+        found.result = True
+        found.face = face
+        found.t = t
+        found.u = u
+        found.v = v
+        found.normal = normalize(n)
+        found.sign = where(dot(dir, n) < 0.0, float32(1.0), float32(-1.0))
+    return found
+
+
+def query_ray_anyhit(id, start, dir, max_t, root):
+    face = int(-1)
+    if id != uint64(0):
+        face = _mesh_ray_search(id, _detached(start), _detached(dir), _detached(max_t), root, 1)
+    return face >= 0
+
+
+def count_intersections(id, start, dir, root):
+    hits, node, stop = int(0), int(0), int(0)
+    nodes = uint64(0)
+    if id != uint64(0):
+        nodes = _mesh(id, "nodes")
+        walk = _bvh_walk(_mesh(id, "bvh"), root)
+        node, stop = walk.node, walk.stop
+    start, dir = _detached(start), _detached(dir)
+    reciprocal = vec3f(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
+    while node < stop:
+        first = _constant_at(nodes, 8 * node + 7, int32)
+        count = _constant_at(nodes, 8 * node + 6, int32)
+        met = _entry(nodes, node, start, reciprocal, INFINITY) < INFINITY
+        node += 1
+        if not met and first < 0:
+            node = count
+        if met and first >= 0:
+            for k in range(first, first + count):
+                p, q, r = _mesh_corners(id, _constant_at(_mesh(id, "order"), k, int32))
+                t, hit = _ray_hits(start, dir, p, q, r)
+                if hit:
+                    hits += 1
+    return hits
+
+
+# --- points ---
+
+
+def closest_on_face(x, p, q, r):
+    # Ericson (2005), Real-Time Collision Detection, section 5.1.5: the weights of the first two corners.
+    e, f, g = q - p, r - p, x - p
+    d1, d2 = dot(e, g), dot(f, g)
+    u, v = float32(1.0), float32(0.0)
+    if d1 > 0.0 or d2 > 0.0:
+        h = x - q
+        d3, d4 = dot(e, h), dot(f, h)
+        k = x - r
+        d5, d6 = dot(e, k), dot(f, k)
+        va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
+        if d3 >= 0.0 and d4 <= d3:
+            u, v = 0.0, 1.0
+        elif d6 >= 0.0 and d5 <= d6:
+            u, v = 0.0, 0.0
+        elif vc <= 0.0 and d1 >= 0.0 and d3 <= 0.0:
+            v = d1 / (d1 - d3)
+            u = 1.0 - v
+        elif vb <= 0.0 and d2 >= 0.0 and d6 <= 0.0:
+            u = 1.0 - d2 / (d2 - d6)
+        elif va <= 0.0 and d4 - d3 >= 0.0 and d5 - d6 >= 0.0:
+            u = 0.0
+            v = 1.0 - (d4 - d3) / ((d4 - d3) + (d5 - d6))
+        else:
+            s = 1.0 / (va + vb + vc)
+            v = vb * s
+            u = 1.0 - v - vc * s
+    return u, v
+
+
+def face_distance_sq(x, p, q, r):
+    # -1 for a degenerate face.
+    e, f = q - p, r - p
+    n = cross(e, f)
+    d = float32(-1.0)
+    longest = max(dot(e, e), max(dot(f, f), dot(r - q, r - q)))
+    if dot(n, n) > 1.0e-12 * longest * longest:
+        u, v = _closest_on_face(x, p, q, r)
+        y = p * u + q * v + r * (1.0 - u - v) - x
+        d = dot(y, y)
+    return d
+
+
+def point_search(id, x, max_dist):
+    # The face nearest to a point, nearer than `max_dist`; -1 for none.
+    nodes, order = _mesh(id, "nodes"), _mesh(id, "order")
+    stack = zeros(shape=(128,), dtype=int32)
+    waiting, face, nearest = int(0), int(-1), max_dist * max_dist
+    node = where(int32(_mesh(id, "node_count")) > 0 and max_dist > 0.0, 0, -1)
+    while node >= 0:
+        first = _constant_at(nodes, 8 * node + 7, int32)
+        if first >= 0:
+            for k in range(first, first + _constant_at(nodes, 8 * node + 6, int32)):
+                f = _constant_at(order, k, int32)
+                p, q, r = _mesh_corners(id, f)
+                d = _face_distance_sq(x, p, q, r)
+                if d >= 0.0 and d < nearest:
+                    nearest = d
+                    face = f
+            node = -1
+        else:
+            left = node + 1
+            right = where(
+                _constant_at(nodes, 8 * left + 7, int32) >= 0, left + 1, _constant_at(nodes, 8 * left + 6, int32)
+            )
+            s = _box_distance_sq(_node_low(nodes, left), _node_high(nodes, left), x)
+            t = _box_distance_sq(_node_low(nodes, right), _node_high(nodes, right), x)
+            node, other = left, right
+            if t < s:
+                node, other = right, left
+            # A box at the same distance may hold a face that is nearer by rounding.
+            if max(s, t) <= nearest:
+                stack[waiting] = other
+                waiting += 1
+            if not min(s, t) <= nearest:
+                node = -1
+        while node < 0 and waiting > 0:
+            waiting -= 1
+            node = stack[waiting]
+            if not _box_distance_sq(_node_low(nodes, node), _node_high(nodes, node), x) <= nearest:
+                node = -1
+    return face
+
+
+def on_face(id, point, face):
+    found = MeshQueryPoint()
+    if face >= 0:
+        p, q, r = _mesh_corners(id, face)
+        u, v = _closest_on_face(point, p, q, r)
+        found.result = True
+        found.face = face
+        found.u = u
+        found.v = v
+    return found
+
+
+def query_point_no_sign(id, point, max_dist):
+    face = int(-1)
+    if id != uint64(0):
+        face = _mesh_point_search(id, _detached(point), _detached(max_dist))
+    return _mesh_on_face(id, point, face)
+
+
+def is_inside(id, x):
+    # Whether most of three rays meet a face from behind first.
+    votes = int(0)
+    for axis in range(3):
+        dir = vec3f(0.0, 0.0, 0.0)
+        dir[axis] = 1.0
+        face = _mesh_ray_search(id, x, dir, INFINITY, -1, 0)
+        if face >= 0:
+            p, q, r = _mesh_corners(id, face)
+            if dot(dir, cross(q - p, r - p)) > 0.0:
+                votes += 1
+    return votes > 1
+
+
+def query_point(id, point, max_dist):
+    found = mesh_query_point_no_sign(id, point, max_dist)
+    if found.result:
+        found.sign = where(_mesh_is_inside(id, _detached(point)), float32(-1.0), float32(1.0))
+    return found
+
+
+# --- faces and vertices ---
+
+
+def eval_position(id, face, u, v):
+    x = vec3f(0.0, 0.0, 0.0)
+    if _mesh_has_face(id, face):
+        p, q, r = _mesh_corners(id, face)
+        x = p * u + q * v + r * (1.0 - u - v)
+    return x
+
+
+def eval_velocity(id, face, u, v):
+    x = vec3f(0.0, 0.0, 0.0)
+    if _mesh_has_face(id, face):
+        p = mesh_get_velocity(id, 3 * face)
+        q = mesh_get_velocity(id, 3 * face + 1)
+        r = mesh_get_velocity(id, 3 * face + 2)
+        x = p * u + q * v + r * (1.0 - u - v)
+    return x
+
+
+def eval_face_normal(id, face):
+    n = vec3f(0.0, 0.0, 0.0)
+    if _mesh_has_face(id, face):
+        p, q, r = _mesh_corners(id, face)
+        n = normalize(cross(q - p, r - p))
+    return n
+
+
+def get_index(id, index):
+    found = int(-1)
+    if id != uint64(0):
+        if index >= 0 and index < 3 * int32(_mesh(id, "face_count")):
+            found = _constant_at(_mesh(id, "indices"), index, int32)
+    return found
+
+
+def get_point(id, index):
+    x = vec3f(0.0, 0.0, 0.0)
+    i = mesh_get_index(id, index)
+    if i >= 0:
+        x = _mesh_vertex(id, i)
+    return x
+
+
+def get_velocity(id, index):
+    x = vec3f(0.0, 0.0, 0.0)
+    i = mesh_get_index(id, index)
+    if i >= 0:
+        velocities = _mesh(id, "velocities")
+        if velocities != uint64(0):
+            x = _memory_at(velocities, i, vec3f)
+    return x
+
+
+def get_bvh(id):
+    bvh = uint64(0)
+    if id != uint64(0):
+        bvh = _mesh(id, "bvh")
+    return bvh
+
+
+def query_aabb(id, low, high):
+    return bvh_query_aabb(mesh_get_bvh(id), low, high, -1)
+
+
+def query_next(query, index):
+    found = bvh_query_next(query, index)
+    return found, query, index
+
+
+def group_root(id, group):
+    return bvh_get_group_root(mesh_get_bvh(id), group)
