@@ -1,5 +1,7 @@
 #include "objects.h"
 
+#include "contract.h"
+
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -55,7 +57,8 @@ PyMethodDef functions[] = {
 bool is_live(uint64_t id, int kind, int32_t cuda_ordinal) {
     const std::shared_lock lock(guard);
     const auto found = objects.find(id);
-    return found != objects.end() && found->second.kind == kind && found->second.cuda_ordinal == cuda_ordinal;
+    return found != objects.end() && (found->second.kind == kind || kind == ObjectKind::Any) &&
+           found->second.cuda_ordinal == cuda_ordinal;
 }
 
 extern "C" int32_t wl_is_live(uint64_t id, int32_t kind) { return is_live(id, kind, -1); }

@@ -124,6 +124,7 @@ class ObjectKind(Numbers):
     HASH_GRID = 1
     BVH = 2
     MESH = 3
+    ANY = 255  # of a parameter that stands for several kinds
 
 
 OBJECT_KIND_BIT = 16

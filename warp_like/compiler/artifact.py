@@ -12,7 +12,7 @@ from warp_like.base.hashing import seal, unseal
 from warp_like.base.loc import Excerpt
 from warp_like.base.reach import Reach
 
-_MAGIC = b"warp_like artifact 9\n"
+_MAGIC = b"warp_like artifact 10\n"
 
 
 class Damaged(Exception):

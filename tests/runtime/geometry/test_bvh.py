@@ -206,6 +206,28 @@ def test_an_id_of_another_kind():
         wp.launch(pairs, dim=1, inputs=[grid, *boxes(1)], outputs=[wp.zeros(1, dtype=int)])
 
 
+@wp.kernel
+def either(id: wp.uint64, is_bvh: bool, found: wp.array(dtype=int)):
+    if is_bvh:
+        for _i in wp.bvh_query_sphere(id, wp.vec3(0.0), 10.0):
+            found[0] += 1
+    else:
+        for _i in wp.hash_grid_query(id, wp.vec3(0.0), 10.0):
+            found[0] += 10
+
+
+def test_an_id_of_several_kinds():
+    x, found = wp.zeros(2, dtype=wp.vec3), wp.zeros(1, dtype=int)
+    bvh, grid = wp.Bvh(x, x), wp.HashGrid(2, 2, 2)
+    grid.build(x, 1.0)
+    for _ in range(2):
+        wp.launch(either, dim=1, inputs=[bvh.id, True], outputs=[found])
+        wp.launch(either, dim=1, inputs=[grid.id, False], outputs=[found])
+    assert found.list() == [44]
+    with pytest.raises(ValueError, match="refers to nothing"):
+        wp.launch(either, dim=1, inputs=[77, True], outputs=[found])
+
+
 V = wp.zeros(3, dtype=wp.vec3)
 
 

@@ -157,9 +157,13 @@ def id_of(value: Any) -> int | None:
 def unknown(effects: Effects, device: Device, args: Sequence[Any]) -> tuple[int, int] | None:
     """Return the first parameter whose argument is no id of a live object, and the kind of object; None for none."""
     ordinal = -1 if device.is_cpu else device.ordinal
+    kinds: dict[int, list[int]] = {}
     for position, kind in effects.objects:
-        if position >= 0 and int(args[position]) and not _native.is_object(int(args[position]), kind, ordinal):
-            return position, kind
+        kinds.setdefault(position, []).append(kind)
+    for position, any_of in kinds.items():
+        given = 0 if position < 0 else int(args[position])
+        if given and not any(_native.is_object(given, kind, ordinal) for kind in any_of):
+            return position, any_of[0]
     return None
 
 
@@ -198,7 +202,8 @@ def unchanged(key: str, effects: Effects, args: Sequence[Any]) -> Callable[[], N
     def require() -> None:
         changed = [d.kind for d, count in objects if d.changes != count]
         changed += [kind for kind, count in kinds if _changes.get(kind, 0) != count]
-        if any(d.ungraded for d, _ in objects):
+        elsewhere = [d for d in list(_descriptors.values()) if any(d.kind == kind for kind, _ in kinds)]
+        if any(d.ungraded for d in (*given.values(), *elsewhere)):
             raise RuntimeError(
                 f"the gradient of kernel `{key}` does not reach the points of a mesh in this release; make the mesh of "
                 "points that do not require a gradient"

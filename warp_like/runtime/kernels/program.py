@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
-from warp_like.base.contract import MAX_DIMS, MAX_NARROW, OBJECT_KIND_BIT, ParamFlag, ParamKind, RunError
+from warp_like.base.contract import MAX_DIMS, MAX_NARROW, OBJECT_KIND_BIT, ObjectKind, ParamFlag, ParamKind, RunError
 from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
 from warp_like.base.forking import Order, held_by_forks
@@ -320,7 +320,8 @@ def _flags(effects: Effects, position: int, t: Type) -> int:
         flags |= ParamFlag.STORES
     if position in effects.reads:
         flags |= ParamFlag.READS
-    flags |= dict(effects.objects).get(position, 0) << OBJECT_KIND_BIT
+    kinds = [kind for at, kind in effects.objects if at == position]
+    flags |= (kinds[0] if len(kinds) == 1 else ObjectKind.ANY if kinds else 0) << OBJECT_KIND_BIT
     return flags | ParamFlag.TAKES if position in effects.takes else flags
 
 
