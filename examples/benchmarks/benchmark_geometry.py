@@ -134,19 +134,21 @@ def programs(wp: ModuleType, data: Data) -> dict[str, Program]:
     vertices, indices = points(data.vertices), wp.array(data.faces.ravel(), dtype=int, device="cpu")
     made = [wp.Mesh(vertices, indices, bvh_leaf_size=4)]
 
-    def queries(name: str, *args: Any) -> Program:
-        return Program(lambda: wp.launch(k[name], n, [*args], [out], device="cpu"), lambda: out.numpy()[:CHECKED])
+    def queries(name: str, of: Any, *args: Any) -> Program:
+        """Query ``of``, which has to be kept for as long as its id is used."""
+        run = lambda: wp.launch(k[name], n, [of.id, *args], [out], device="cpu")  # noqa: E731
+        return Program(run, lambda: out.numpy()[:CHECKED])
 
     def build() -> None:
         made[:] = [wp.Mesh(vertices, indices, bvh_leaf_size=4)]
 
     return {
-        "neighbours": queries("neighbours", grid.id, x, float(data.radius)),
-        "neighbours, in cells' order": queries("in_order", grid.id, x, float(data.radius)),
-        "boxes that overlap": queries("overlaps", bvh.id, low, high),
-        "rays": queries("rays", made[0].id, starts, directions),
-        "nearest point, near the surface": queries("nearest", made[0].id, near),
-        "nearest point, anywhere": queries("nearest", made[0].id, anywhere),
+        "neighbours": queries("neighbours", grid, x, float(data.radius)),
+        "neighbours, in cells' order": queries("in_order", grid, x, float(data.radius)),
+        "boxes that overlap": queries("overlaps", bvh, low, high),
+        "rays": queries("rays", made[0], starts, directions),
+        "nearest point, near the surface": queries("nearest", made[0], near),
+        "nearest point, anywhere": queries("nearest", made[0], anywhere),
         "build of the grid": Program(lambda: grid.build(x, float(data.radius)), lambda: np.zeros(1)),
         "build of the mesh": Program(build, lambda: np.zeros(1)),
         "refit of the mesh": Program(made[0].refit, lambda: np.zeros(1)),

@@ -18,3 +18,10 @@ def test_hash_grids(device):
         np.testing.assert_array_equal(seen, candidates(p, 0.8, 0.8, (4, 4, 4)))
     with pytest.raises(ValueError, match=f"alive on {device}"):
         wp.launch(in_order, dim=1, inputs=[wp.HashGrid(1, 1, 1, device="cpu").id], outputs=[groups], device=device)
+
+
+def test_trees_are_refused(device):
+    x, faces = wp.zeros(3, dtype=wp.vec3, device=device), wp.array([0, 1, 2], dtype=int, device=device)
+    for make in (lambda: wp.Bvh(x, x), lambda: wp.Mesh(x, faces)):
+        with pytest.raises(RuntimeError, match=f"trees are built on the CPU in this release; `.*` is on {device}"):
+            make()
