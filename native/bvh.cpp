@@ -34,8 +34,8 @@ struct Box {
     // NaN changes nothing.
     void add(const float* l, const float* u) {
         for (int k = 0; k < 3; ++k) {
-            if (l[k] < lower[k]) lower[k] = l[k];
-            if (u[k] > upper[k]) upper[k] = u[k];
+            lower[k] = l[k] < lower[k] ? l[k] : lower[k];
+            upper[k] = u[k] > upper[k] ? u[k] : upper[k];
         }
     }
     void add(const Box& b) { add(b.lower, b.upper); }
@@ -53,6 +53,7 @@ struct Node {
 static_assert(sizeof(Node) == 32, "kernels read nodes of 32 bytes");
 
 struct Item {
+    Box box;  // here, since boxes are looked at in the order of items
     float center[3];
     int32_t index;
     uint32_t code;
@@ -129,7 +130,7 @@ class Builder {
 
     Box boxes(int64_t begin, int64_t end) const {
         Box b;
-        for (int64_t i = begin; i < end; ++i) b.add(in_.box(items_[i].index));
+        for (int64_t i = begin; i < end; ++i) b.add(items_[i].box);
         return b;
     }
 
@@ -144,7 +145,7 @@ class Builder {
             std::array<int64_t, kBins> count{};
             for (int64_t i = begin; i < end; ++i) {
                 const int b = bin(items_[i].center[axis], low, scale);
-                box[b].add(in_.box(items_[i].index));
+                box[b].add(items_[i].box);
                 ++count[b];
             }
             std::array<float, kBins> right{};
@@ -258,6 +259,7 @@ class Tree {
         for (int64_t i = 0; i < count; ++i) {
             Item& item = items_[static_cast<size_t>(i)];
             item.index = static_cast<int32_t>(i);
+            item.box = in_.box(item.index);
             for (int k = 0; k < 3; ++k) {
                 item.center[k] = finite(0.5f * in_.lowers[3 * i + k] + 0.5f * in_.uppers[3 * i + k]);
             }

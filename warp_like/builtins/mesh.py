@@ -34,7 +34,10 @@ _RAY = {"start": VEC3, "dir": VEC3}
 _FACE = {"p": VEC3, "q": VEC3, "r": VEC3}
 _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
     ("_mesh_vertex", device.vertex, {"id": uint64, "i": int32}, VEC3),
-    ("_mesh_corner", device.corner, {"id": uint64, "face": int32, "k": int32}, int32),
+    ("_face_corners", device.face_corners, {"points": uint64, "indices": uint64, "face": int32}, (VEC3, VEC3, VEC3)),
+    ("_far_side", device.far_side, {"reciprocal": float32}, int32),
+    ("_safe_reciprocal", device.safe_reciprocal, {"x": float32}, float32),
+    ("_leaving", device.leaving, {"plane": float32, "start": float32, "reciprocal": float32}, float32),
     ("_mesh_corners", device.corners, {"id": uint64, "face": int32}, (VEC3, VEC3, VEC3)),
     ("_node_low", device.low_of, {"nodes": uint64, "node": int32}, VEC3),
     ("_node_high", device.high_of, {"nodes": uint64, "node": int32}, VEC3),

@@ -78,7 +78,9 @@ def ray_meets(low, high, start, reciprocal):
 
 def outside(low, high, x):
     # How far along an axis x is out of [low, high].
-    return max(low - x, max(x - high, 0.0))
+    below, above = low - x, x - high
+    d = where(below > above, below, above)
+    return where(d > 0.0, d, float32(0.0))
 
 
 def box_distance_sq(low, high, p):

@@ -12,15 +12,15 @@ def vertex(id, i):
     return _memory_at(_mesh(id, "points"), i, vec3f)
 
 
-def corner(id, face, k):
-    return _constant_at(_mesh(id, "indices"), 3 * face + k, int32)
-
-
 def corners(id, face):
+    return _face_corners(_mesh(id, "points"), _mesh(id, "indices"), face)
+
+
+def face_corners(points, indices, face):
     return (
-        _mesh_vertex(id, _mesh_corner(id, face, 0)),
-        _mesh_vertex(id, _mesh_corner(id, face, 1)),
-        _mesh_vertex(id, _mesh_corner(id, face, 2)),
+        _memory_at(points, _constant_at(indices, 3 * face, int32), vec3f),
+        _memory_at(points, _constant_at(indices, 3 * face + 1, int32), vec3f),
+        _memory_at(points, _constant_at(indices, 3 * face + 2, int32), vec3f),
     )
 
 
@@ -86,27 +86,49 @@ def ray_hits(start, dir, p, q, r):
     return t, hit and t >= 0.0
 
 
+def far_side(reciprocal):
+    # Where in a node the plane stands through which a ray leaves the box, along one axis.
+    return where(reciprocal < 0.0, 0, 3)
+
+
+def safe_reciprocal(x):
+    # Finite, so that no product of it is NaN.
+    r = 1.0 / x
+    if not abs(r) < 1.0e30:
+        r = where(r < 0.0, -1.0e30, 1.0e30)
+    return r
+
+
+def leaving(plane, start, reciprocal):
+    # A ray that starts on the plane may run along it, in the box.
+    d = plane - start
+    return where(d == 0.0, INFINITY, d * reciprocal)
+
+
 def entry(nodes, node, start, reciprocal, nearest):
-    # Where a ray comes into a box; a number beyond `nearest` where it does not. Rounding must not lose a box.
-    x0, x1 = _slab(
-        _constant_at(nodes, 8 * node, float32), _constant_at(nodes, 8 * node + 3, float32), start[0], reciprocal[0]
-    )
-    y0, y1 = _slab(
-        _constant_at(nodes, 8 * node + 1, float32), _constant_at(nodes, 8 * node + 4, float32), start[1], reciprocal[1]
-    )
-    z0, z1 = _slab(
-        _constant_at(nodes, 8 * node + 2, float32), _constant_at(nodes, 8 * node + 5, float32), start[2], reciprocal[2]
-    )
-    near = max(max(x0, max(y0, z0)), 0.0)
-    far = min(x1, min(y1, z1)) * 1.0000005
-    return where(far >= near and near * 0.9999995 <= nearest, near, INFINITY)
+    # Where a ray comes into a box; infinity where it does not, or beyond `nearest`. Rounding must not lose a box.
+    at = 8 * node
+    x, y, z = _far_side(reciprocal[0]), _far_side(reciprocal[1]), _far_side(reciprocal[2])
+    x0 = (_constant_at(nodes, at + 3 - x, float32) - start[0]) * reciprocal[0]
+    y0 = (_constant_at(nodes, at + 4 - y, float32) - start[1]) * reciprocal[1]
+    z0 = (_constant_at(nodes, at + 5 - z, float32) - start[2]) * reciprocal[2]
+    x1 = _leaving(_constant_at(nodes, at + x, float32), start[0], reciprocal[0])
+    y1 = _leaving(_constant_at(nodes, at + 1 + y, float32), start[1], reciprocal[1])
+    z1 = _leaving(_constant_at(nodes, at + 2 + z, float32), start[2], reciprocal[2])
+    near = where(x0 > y0, x0, y0)
+    near = where(near > z0, near, z0)
+    near = where(near > 0.0, near, float32(0.0))
+    far = where(x1 < y1, x1, y1)
+    far = where(far < z1, far, z1)
+    return where(far * 1.0000005 >= near and near * 0.9999995 <= nearest, near, INFINITY)
 
 
 def ray_search(id, start, dir, max_t, root, any):
     # The face that a ray meets first before `max_t`, or with `any` != 0 some face that it meets; -1 for none.
     nodes, order = _mesh(id, "nodes"), _mesh(id, "order")
+    points, indices = _mesh(id, "points"), _mesh(id, "indices")
     count = int32(_mesh(id, "node_count"))
-    reciprocal = vec3f(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
+    reciprocal = vec3f(_safe_reciprocal(dir[0]), _safe_reciprocal(dir[1]), _safe_reciprocal(dir[2]))
     stack = zeros(shape=(128,), dtype=int32)
     waiting, face, nearest = int(0), int(-1), max_t
     node = where(root > 0 and root < count, root, 0)
@@ -119,7 +141,7 @@ def ray_search(id, start, dir, max_t, root, any):
         if first >= 0:
             for k in range(first, first + _constant_at(nodes, 8 * node + 6, int32)):
                 f = _constant_at(order, k, int32)
-                p, q, r = _mesh_corners(id, f)
+                p, q, r = _face_corners(points, indices, f)
                 t, hit = _ray_hits(start, dir, p, q, r)
                 if hit and t < nearest:
                     nearest = t
@@ -194,7 +216,7 @@ def count_intersections(id, start, dir, root):
         walk = _bvh_walk(_mesh(id, "bvh"), root)
         node, stop = walk.node, walk.stop
     start, dir = _detached(start), _detached(dir)
-    reciprocal = vec3f(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
+    reciprocal = vec3f(_safe_reciprocal(dir[0]), _safe_reciprocal(dir[1]), _safe_reciprocal(dir[2]))
     while node < stop:
         first = _constant_at(nodes, 8 * node + 7, int32)
         count = _constant_at(nodes, 8 * node + 6, int32)
@@ -260,6 +282,7 @@ def face_distance_sq(x, p, q, r):
 def point_search(id, x, max_dist):
     # The face nearest to a point, nearer than `max_dist`; -1 for none.
     nodes, order = _mesh(id, "nodes"), _mesh(id, "order")
+    points, indices = _mesh(id, "points"), _mesh(id, "indices")
     stack = zeros(shape=(128,), dtype=int32)
     waiting, face, nearest = int(0), int(-1), max_dist * max_dist
     node = where(int32(_mesh(id, "node_count")) > 0 and max_dist > 0.0, 0, -1)
@@ -268,7 +291,7 @@ def point_search(id, x, max_dist):
         if first >= 0:
             for k in range(first, first + _constant_at(nodes, 8 * node + 6, int32)):
                 f = _constant_at(order, k, int32)
-                p, q, r = _mesh_corners(id, f)
+                p, q, r = _face_corners(points, indices, f)
                 d = _face_distance_sq(x, p, q, r)
                 if d >= 0.0 and d < nearest:
                     nearest = d
