@@ -550,8 +550,7 @@ class Lowering:
     def _at_address(self, o: ops.AtAddress) -> None:
         assert isinstance(o.result.type, Array)
         data = self.w.op(f"inttoptr i64 {self.scalar(o.address)} to {self.w.array_pointer}")
-        ref = ArrayRef(o.result.type, data, tuple(self.index(n) for n in o.shape), ())
-        self.bind(o.result, ref)
+        self.bind(o.result, ArrayRef(o.result.type, data, tuple(self.index(n) for n in o.shape), ()))
 
     def _address(self, o: ops.Address) -> None:
         ref = self.array(o.array)
@@ -564,8 +563,7 @@ class Lowering:
         if o.mask:
             self.bind(o.result, self.access(o).load())
             return
-        where = self.address(o, o.array, o.indices)
-        self.bind(o.result, memory.load_element(self.w, self.array(o.array), where))
+        self.bind(o.result, memory.load_element(self.w, self.array(o.array), self.address(o, o.array, o.indices)))
 
     def _load_consecutive(self, o: ops.LoadConsecutive) -> None:
         for r, x in zip(o.results, ConsecutiveAccess(*self._place(o), len(o.results)).load(), strict=True):
@@ -578,8 +576,7 @@ class Lowering:
         if o.mask:
             self.access(o).store(self.scalars(o.value))
             return
-        where = self.address(o, o.array, o.indices)
-        memory.store_element(self.w, self.array(o.array), where, self.scalars(o.value))
+        memory.store_element(self.w, self.array(o.array), self.address(o, o.array, o.indices), self.scalars(o.value))
 
     def _atomic(self, o: ops.Atomic) -> None:
         if self._accumulators is not None and self.array(o.array).reduced:
@@ -611,9 +608,8 @@ class Lowering:
         self.bind(o.result, tuple(constant(0, t) for t in scalars))
 
     def _atomic_cas(self, o: ops.AtomicCas) -> None:
-        where = self.address(o, o.array, o.indices)
+        where, pointer = self.address(o, o.array, o.indices), memory.pointer(self.w, self.array(o.array))
         compare, value = self.scalars(o.compare), self.scalars(o.value)
-        pointer = memory.pointer(self.w, self.array(o.array))
         self.bind(o.result, memory.compare_and_swap(self.w, leaves(o.value.type), where, compare, value, pointer))
 
     def _native(self, o: ops.Native) -> None:
