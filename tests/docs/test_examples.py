@@ -150,7 +150,18 @@ def benchmark(process: Answering, name: str, folder: Path, *options: str) -> tup
 
 @pytest.mark.parametrize(
     "name",
-    ["launch", "backward", "interop_torch", "interop_paddle", "interop_jax", "utils", "optim", "tiles", "geometry", "geometry", "sparse"],
+    [
+        "launch",
+        "backward",
+        "interop_torch",
+        "interop_paddle",
+        "interop_jax",
+        "utils",
+        "optim",
+        "tiles",
+        "geometry",
+        "sparse",
+    ],
 )
 def test_benchmark_runs(name: str, process: Answering, tmp_path: Path) -> None:
     """No time is looked at."""
