@@ -23,12 +23,15 @@ Extent extent_of_param(const Param& param, const uint8_t* block) {
     return extent_of(slot, param.ndim, param.element.size);
 }
 
+// A variant of several lanes is run by as many threads, a block for each place of the grid.
 int64_t block_of(const Dispatcher* self, const Variant& variant, const Grid& grid) {
+    if (variant.lanes > 1) return variant.lanes;
     return grid.block_dim ? grid.block_dim : std::min(self->block_dim, variant.max_threads);
 }
 
-int64_t blocks_of(const Grid& grid, int64_t block, int64_t limit) {
-    int64_t blocks = std::min((grid.count - 1) / block + 1, kMostBlocks);
+int64_t blocks_of(const Grid& grid, const Variant& variant, int64_t block, int64_t limit) {
+    const int64_t places = variant.lanes > 1 ? 1 : block;
+    int64_t blocks = std::min((grid.count - 1) / places + 1, kMostBlocks);
     if (grid.max_blocks) blocks = std::min(blocks, grid.max_blocks);
     return limit ? std::min(blocks, limit) : blocks;
 }
@@ -111,7 +114,7 @@ struct Arena {
 
 bool call_driver(const Work& work, void* context, int64_t limit, Arena arena = {}) {
     const int64_t block = block_of(work.self, *work.variant, *work.grid);
-    const auto blocks = static_cast<unsigned>(blocks_of(*work.grid, block, limit));
+    const auto blocks = static_cast<unsigned>(blocks_of(*work.grid, *work.variant, block, limit));
     int64_t begin = 0, end = work.grid->count;
     void* params[] = {const_cast<uint8_t*>(work.arguments->block()),
                       const_cast<int64_t*>(work.grid->dims),
@@ -190,8 +193,9 @@ PyObject* request_block(PyObject* object, void*) {
 
 PyObject* request_blocks(PyObject* object, void*) {
     const Work* work = work_of(object);
-    return work ? PyLong_FromLongLong(blocks_of(*work->grid, block_of(work->self, *work->variant, *work->grid), 0))
-                : nullptr;
+    if (!work) return nullptr;
+    const int64_t block = block_of(work->self, *work->variant, *work->grid);
+    return PyLong_FromLongLong(blocks_of(*work->grid, *work->variant, block, 0));
 }
 
 PyObject* request_code(PyObject* object, void*) {

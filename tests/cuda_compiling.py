@@ -104,7 +104,7 @@ def also_for_cuda() -> Iterator[None]:
     before = pipeline._in_lanes
 
     def both(f: Function, signature: Signature, target: Target, *more: Any) -> Any:
-        if not target.is_cuda:
+        if not target.is_cuda or f.team > 1:  # for the emulated device, or as it is for CUDA alone
             require_cuda_code(f, signature)
         return before(f, signature, target, *more)
 

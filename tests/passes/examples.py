@@ -13,7 +13,7 @@ from warp_like.builtins import loops
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
-from warp_like.ir.types import Array, Struct, Vec, bool_, float32, int32, int64
+from warp_like.ir.types import Array, Struct, Tile, Vec, bool_, float32, int32, int64
 from warp_like.passes import (
     blocks,
     checks,
@@ -46,6 +46,7 @@ from warp_like.passes.ad import (
 )
 from warp_like.passes.runner import DEFAULT
 from warp_like.passes.spmd import coarsening, consecutive, flatten_grid, widen
+from warp_like.passes.team import bodies, spread
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
 POINT = Struct("Point", (("a", float32), ("b", float32)))
@@ -250,6 +251,27 @@ def _of_block() -> Function:
     return f
 
 
+def _sum_of_tile() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    t = b.fill(Tile((64,), float32), b.load(x, [i]))
+    b.store(x, [i], b.extract(b.tile_sum(t), 0))
+    b.yield_()
+    return f
+
+
+def _reversed_rows() -> Function:
+    f, b = start(x=X2, y=X2)
+    i, (x, y) = tid(b), f.params
+    row = b.insert(ops.LocalArray((64,), zeroed=False), X).result
+    with loop(b, 0, 64) as body:
+        b.store(row, [body.i], b.load(x, [i, body.i]))
+    with loop(b, 0, 64) as body:
+        b.store(y, [i, body.i], b.load(row, [b.sub(63, body.i)]))
+    b.yield_()
+    return f
+
+
 def _recurrence() -> Function:
     f, b = start(x=X, n=int32)
     i, (x, n) = tid(b), f.params
@@ -372,6 +394,8 @@ EXAMPLES: dict[str, Example] = {
     "licm": Example(licm, licm.licm, _invariant, lambda: [floats(), 3, 2.0]),
     "expand": Example(expand, expand.expand, _lerp, lambda: [floats()]),
     "join_threads": Example(join_threads, lambda f: join_threads.join_threads(f, 64, 0), _of_block),
+    "expand_together": Example(bodies, lambda f: bodies.expand_together(f, 32), _sum_of_tile),
+    "spread": Example(spread, lambda f: spread.spread(f, 32, apart=True, contiguous=True), _reversed_rows),
     "in_single_threads": Example(blocks, blocks.in_single_threads, _shared),
     "split_loops": Example(checkpoint, checkpoint.split_loops, _recurrence, lambda: [floats(), 7]),
     "hoist_loads": Example(hoist, hoist.hoist_loads, _sum, lambda: [floats(), floats(), 3]),

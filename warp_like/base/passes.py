@@ -22,13 +22,18 @@ ROUTE: dict[str, tuple[str, ...]] = {
         *("finite_checks", "lower_local_atomics", "expand", "fold", "cse", "dce"),
         "lower_large_values",
     ),
+    "team": (
+        *("finite_checks", "lower_local_atomics", "expand_together", "expand", "fold", "cse", "dce"),
+        *("lower_large_values", "spread"),
+    ),
     "alone": ("in_single_threads", "lower_local_atomics", "fold", "cse", "dce"),
     "lanes": ("flatten_grid", "widen", "load_consecutively", "cse", "dce", "coarsen"),
 }
 """The passes of each stage in their order.
 
 ``gradients`` makes the bodies of ``wp.grad(f)``, ``saved_results`` what a recorded launch stores for its adjoint,
-``alone`` the code of a block of one thread, ``lanes`` that of a vector of threads, then of several rows of them.
+``team`` finishes code that a block of CUDA's threads runs together,
+``alone`` makes the code of a block of one thread, ``lanes`` that of a vector of threads, then of several rows of them.
 """
 
 PASSES: tuple[str, ...] = tuple(dict.fromkeys(name for names in ROUTE.values() for name in names))

@@ -104,6 +104,7 @@ class GridSchedule(Frozen):
         reason: Why so many.
         rows: Of how many rows of the grid it runs threads at once.
         bounded: Whether it has no loops, so that what a thread costs does not depend on data.
+        team: How many threads of a CUDA block run each of them together.
     """
 
     tid_ndim: int = MAX_DIMS
@@ -111,6 +112,7 @@ class GridSchedule(Frozen):
     reason: str = ""
     rows: int = 1
     bounded: bool = False
+    team: int = 1
 
     def default_grid(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return the grid over an array where none is said: its first dimensions, as many as the kernel asks for."""

@@ -61,7 +61,7 @@ class Draft:
 
     def __init__(self, source: Source, signature: Signature, target: Target) -> None:
         self.clock = _Stopwatch()
-        self.function = optimised(source, signature, self.clock)
+        self.function = optimised(source, signature, self.clock, _team(signature, target))
         self.memory = analyse(self.function)
         self.options = _lowering(signature, self.memory, target)
         self.facts = _facts(self.function, self.memory, signature, self.options, target)
@@ -121,13 +121,14 @@ def _schedule(f: Function, lanes: Choice | None = None) -> GridSchedule:
         reason="" if lanes is None else lanes.reason,
         rows=1 if coarsened is None else coarsened.schedule.rows,
         bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Call)) for o in f.body.walk()),
+        team=f.team,
     )
 
 
 def _effects(memory: Memory, signature: Signature, options: LoweringOptions, target: Target) -> Effects:
     f = memory.function
     accesses, nested = array_uses(memory), nested_uses(memory)
-    summed, private = plain_additions(memory)
+    summed, private = plain_additions(memory) if f.team == 1 else ((), ())  # a team shares a thread's elements
     return Effects(
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
@@ -168,10 +169,15 @@ def _stack_bound(f: Function, target: Target) -> bytes:
     return b"".join(STACK_STEP.pack(*step) for step in stack_bound(f, backend.stack_size))
 
 
-def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = None) -> Function:
-    """Return the IR that the backend gets."""
+def _team(signature: Signature, target: Target) -> int:
+    """How many threads of the target run a thread of the grid together: on CUDA, those of a block that was joined."""
+    return signature.options.cpu_block_dim if target.is_cuda and signature.options.cpu_block_axis >= 0 else 1
+
+
+def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = None, team: int = 1) -> Function:
+    """Return the IR that the backend gets; ``team`` threads run each thread of the grid together."""
     clock = clock or _Stopwatch()
-    options = _pass_options(signature)
+    options = _pass_options(signature, team)
     with clock.stage("frontend"):
         args = signature.args[:-1] if signature.saves_results else signature.args
         f = _built(source, args, signature)
@@ -215,7 +221,7 @@ def _built(source: Source, args: Sequence[Type], signature: Signature) -> Functi
     return build_kernel(source, args, wide=signature.wide, shares_indices=signature.shares_indices, block_dim=together)
 
 
-def _pass_options(signature: Signature) -> passes.Options:
+def _pass_options(signature: Signature, team: int = 1) -> passes.Options:
     return passes.Options(
         max_unroll=signature.options.max_unroll,
         checkpoint_loops=signature.options.checkpoint_loops,
@@ -224,6 +230,9 @@ def _pass_options(signature: Signature) -> passes.Options:
         block_dim=signature.options.cpu_block_dim,
         block_axis=signature.options.cpu_block_axis,
         block_rest=signature.options.cpu_block_rest,
+        team=team,
+        apart=signature.sums,
+        contiguous=signature.contiguous,
         verify=settings.verify,
         dump=_dump_pass if log.dumps_a_pass() else None,
     )
@@ -245,7 +254,7 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
 def _stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:
     if stage == "ir":
         return print_function(_built(source, signature.args, signature))
-    f = optimised(source, signature)
+    f = optimised(source, signature, team=_team(signature, target))
     if stage == "optimised":
         return print_function(f)
     options = _lowering(signature, analyse(f), target)
@@ -279,14 +288,14 @@ def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: 
 
 def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringOptions:
     o = signature.options
-    summed, private = plain_additions(memory) if signature.sums else ((), ())
-    apart = signature.sums and target.is_cuda
+    summed, private = plain_additions(memory) if signature.sums and memory.function.team == 1 else ((), ())
+    f, apart = memory.function, signature.sums and target.is_cuda
     return LoweringOptions(
         contiguous=signature.contiguous,
         fast_math=o.fast_math,
         fuse_fp=o.fuse_fp,
         debug=o.debug,
-        launch_bounds=(1, 0) if memory.function.is_tiled else o.launch_bounds,
+        launch_bounds=(f.team, 0) if f.is_tiled or f.had_tiles else o.launch_bounds,
         max_registers=o.max_registers,
         lineinfo=o.lineinfo,
         sums=() if target.is_cuda else summed,  # the threads of a GPU have no copies of their own

@@ -223,8 +223,9 @@ class Function:
 
     A func with a ``primal`` is the gradient of that function and has no body yet; ``passes.ad`` makes it.
 
-    ``is_tiled`` says that it works on tiles, so that a block is one thread; ``is_joined`` that it is a block
-    of several threads, whose code was joined.
+    ``is_tiled`` says that it works on tiles, ``had_tiles`` that it did before passes left none of them: a block is one
+    thread then. ``is_joined`` says that it is a block of several threads, whose code was joined. ``team`` threads of a
+    CUDA block run one thread together.
 
     ``tid_ndim`` says how many thread indices a kernel asks for, also where it uses none of them; 0: it does not ask.
     """
@@ -248,8 +249,9 @@ class Function:
         self.schedule = ONE_THREAD
         self.primal: Function | None = None
         self.tid_ndim = 0
-        self.is_tiled = False
+        self.is_tiled = self.had_tiles = False
         self.is_joined = False
+        self.team = 1
 
     @property
     def params(self) -> list[Value]:

@@ -421,7 +421,9 @@ class For(Op):
     """Count from ``lo`` towards ``hi`` (exclusive) by ``step``, carrying values; a step of 0 runs it zero times.
 
     ``body`` has the parameters ``(i, *carried)`` and yields the next carried values. ``i`` has the type of ``lo``.
-    One that is ``together`` is work of the block, which is done once for all its threads.
+    One that is ``together`` is work of the block, which is done once for all its threads. Iterations of one over
+    ``threads`` are what the threads of a block do, so they may run in any order. One that ``sums``, the reverse of
+    another loop, may add to the values that it carries in any order.
     """
 
     lo: Value = operand()
@@ -430,6 +432,8 @@ class For(Op):
     init: tuple[Value, ...] = operand()
     body: Block = region()
     together: bool = attr(default=False)
+    threads: bool = attr(default=False)
+    sums: bool = attr(default=False)
 
 
 @op("while", pure=False)

@@ -48,7 +48,7 @@ def without_body(f: Function) -> Function:
     new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
     new.prelaunch_copies, new.schedule, new.tid_ndim = f.prelaunch_copies, f.schedule, f.tid_ndim
     new.gradient, new.replay, new.primal = f.gradient, f.replay, f.primal
-    new.is_tiled, new.is_joined = f.is_tiled, f.is_joined
+    new.is_tiled, new.had_tiles, new.is_joined, new.team = f.is_tiled, f.had_tiles, f.is_joined, f.team
     return new
 
 

@@ -33,7 +33,7 @@ After::
       %2 = empty : tile[64] of float32
       %3 = constant 0 : int32
       %4 = constant 1 : int32
-      %5 = for %7 in %3, %0, %4 (%6 = %2) : tile[64] of float32 {
+      %5 = for threads %7 in %3, %0, %4 (%6 = %2) : tile[64] of float32 {
         %8 = tid 0 of 1 : int32
         %9 = constant 64 : int32
         %10 = mul %8, %9 : int32
@@ -48,7 +48,7 @@ After::
       %17 = extract %15[%16] : float32
       %18 = constant 0 : int32
       %19 = constant 1 : int32
-      for %20 in %18, %0, %19 {
+      for threads %20 in %18, %0, %19 {
         %21 = extract %5[%20] : float32
         %22 = tid 0 of 1 : int32
         %23 = constant 64 : int32
@@ -274,7 +274,7 @@ class _Joiner:
             thread.run(piece)
             return [self.b.insert_component(row, thread.value(v), i) for row, v in zip(rows, kept, strict=True)]
 
-        for v, row in zip(kept, self.joined.each(starts, body), strict=True):
+        for v, row in zip(kept, self.joined.each(starts, body, in_any_order=True), strict=True):
             row.hint = v.hint
             self.rows[v] = row
 

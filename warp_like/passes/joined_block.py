@@ -50,13 +50,16 @@ class JoinedBlock:
         product: Value = self.b.mul(number, self.block_dim)
         return product
 
-    def each(self, init: Sequence[Value], body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
+    def each(
+        self, init: Sequence[Value], body: Callable[..., Sequence[Value]], *, in_any_order: bool = False
+    ) -> tuple[Value, ...]:
         """Write a loop over the threads of the block; ``body(number, *carried)`` gives the next carried values."""
         b = self.b
         number, carried = Value(int32), [Value(v.type) for v in init]
         with b.into(Block([number, *carried])) as block:
             b.yield_(*self._if_present(number, carried, lambda: body(number, *carried)))
-        return b.for_(b.index(0), self.size, b.index(1), init, block)
+        loop = ops.For(b.index(0), self.size, b.index(1), tuple(init), block, threads=in_any_order)
+        return b.insert(loop, *(v.type for v in init)).results
 
     def _if_present(
         self, number: Value, carried: Sequence[Value], body: Callable[[], Sequence[Value]]

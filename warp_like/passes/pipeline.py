@@ -27,6 +27,8 @@ from warp_like.passes.lower_large_values import has_large_values, lower_large_va
 from warp_like.passes.lower_slices import lower_slices
 from warp_like.passes.nested_arrays import keep_nested_arrays
 from warp_like.passes.runner import DEFAULT, Options, Runner
+from warp_like.passes.team.bodies import expand_together
+from warp_like.passes.team.spread import fits, spread
 from warp_like.passes.unroll import unroll
 
 MAX_UNROLL_ROUNDS = 4
@@ -40,6 +42,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     """
     run = Runner("prepare", clone_function(f), options, (stages.NO_LANES, stages.NO_MARKERS))
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
+    run.function.had_tiles = run.function.had_tiles or works_on_tiles(run.function)
     run("flatten_structs", flatten_structs)
     run("lower_array_selects", lower_array_selects)
     if f.role == "kernel" and not f.is_joined and options.block_dim > 1 and options.block_axis >= 0:
@@ -51,7 +54,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run("debug_checks", lambda g: debug_checks(g, options.debug))
     run("fold", fold)
     for _ in range(MAX_UNROLL_ROUNDS):
-        if not run("unroll", lambda g: unroll(g, options.max_unroll, options.max_unrolled_ops)):
+        if not run("unroll", lambda g: unroll(g, options.max_unroll, options.max_unrolled_ops, team=options.team > 1)):
             break
         run("fold", fold)
     run("cse", cse)
@@ -73,6 +76,8 @@ def optimise(f: Function, options: Options = DEFAULT) -> Function:
 
 def finish(f: Function, options: Options = DEFAULT) -> Function:
     """Return ``f`` with the bodies of builtins in place of their calls, ready for a backend."""
+    if options.team > 1 and (made := _in_team(f, options)) is not None:
+        return made
     run = Runner("finish", clone_function(f), options, stages.differentiated(options.debug))
     if options.verify_fp:
         run("finite_checks", finite_checks)
@@ -88,6 +93,29 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
         run("cse", cse)
         run("dce", dce)
     return run.function
+
+
+def _in_team(f: Function, options: Options) -> Function | None:
+    """Return ``f`` as a team of threads runs it; None where they would share more memory than every device has."""
+    run = Runner("team", clone_function(f), options, stages.differentiated(options.debug))
+    if options.verify_fp:
+        run("finite_checks", finite_checks)
+    run("lower_local_atomics", lower_local_atomics)
+    run("expand_together", lambda f: expand_together(f, options.team))
+    run("expand", expand)
+    run("fold", fold)
+    run("cse", cse)
+    run("dce", dce)
+    run.function.is_tiled = True
+    run("lower_large_values", lower_large_values)
+    run("fold", fold)
+    run("cse", cse)
+    run("dce", dce)
+    run("spread", lambda f: spread(f, options.team, options.apart, options.contiguous))
+    run("fold", fold)
+    run("cse", cse)
+    run("dce", dce)
+    return run.function if fits(run.function) else None
 
 
 def alone(f: Function, options: Options = DEFAULT) -> Function:

@@ -15,7 +15,8 @@ class Options(Frozen):
     """What passes take from the settings, and the threads of a block on the CPU.
 
     ``block_axis`` is the axis of the grid on which a block's threads lie; -1 where they ask for their number alone. The
-    last block along it has ``block_rest`` threads, where that is not 0.
+    last block along it has ``block_rest`` threads, where that is not 0. ``team`` threads of a CUDA block run one of the
+    grid together; ``apart`` says that no argument overlaps another, ``contiguous`` that all are contiguous.
 
     ``dump(moment, function)`` is called before and after each pass, with ``before:NAME`` and ``after:NAME``.
     """
@@ -28,6 +29,9 @@ class Options(Frozen):
     block_dim: int = 1
     block_axis: int = -1
     block_rest: int = 0
+    team: int = 1
+    apart: bool = False
+    contiguous: bool = False
     verify: bool = False
     dump: Callable[[str, Function], None] | None = None
 

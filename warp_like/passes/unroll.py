@@ -49,15 +49,16 @@ OPS_OF_A_LOOP = 16
 """The ops whose code takes LLVM as much time as a loop over components."""
 
 
-def unroll(f: Function, max_trips: int = 16, max_ops: int = 512) -> bool:
+def unroll(f: Function, max_trips: int = 16, max_ops: int = 512, *, team: bool = False) -> bool:
     """Unroll in place; returns whether anything changed.
 
     Args:
         f: The function.
         max_trips: Iterations that a loop may have.
         max_ops: Ops that the unrolled loop may have.
+        team: Leave the loops over a block's threads and over tiles, whose iterations a team shares out.
     """
-    unroller = _Unroller(max_trips, max_ops)
+    unroller = _Unroller(max_trips, max_ops, team)
     rewrite(f, unroller)
     return unroller.changed
 
@@ -75,8 +76,9 @@ def size(b: Block) -> int:
 
 
 class _Unroller(Rewriter):
-    def __init__(self, max_trips: int, max_ops: int) -> None:
+    def __init__(self, max_trips: int, max_ops: int, team: bool) -> None:
         super().__init__()
+        self.team = team
         self.max_trips = max_trips
         self.max_ops = max_ops
         self.changed = False
@@ -94,6 +96,8 @@ class _Unroller(Rewriter):
     def worth(self, o: Op, trips: int) -> bool:
         if trips <= 1:
             return True
+        if self.team and isinstance(o, ops.For) and (o.together or o.threads):
+            return False
         return trips <= self.max_trips and trips * size(o.regions()[0]) <= self.max_ops
 
     def expand(self, o: ops.For, trips: int) -> None:

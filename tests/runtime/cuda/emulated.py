@@ -61,6 +61,8 @@ class Compiled(CudaKernel):
         self._callbacks = self._make_callbacks()
         declared = re.search(r"byval\(\[(\d+) x i8\]\)", text)
         self.args_bytes = int(declared[1]) if declared else 0
+        bound = re.search(r'"nvvm.maxntid"="(\d+)"', text)
+        self.most_threads = int(bound[1]) if bound else 1024
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
         code = host_object(text, name)
         self._loaded = load(code, (name,), symbols)
@@ -100,6 +102,10 @@ class EmulatedDriver(FakeDriver):
             return function
         self.compiled[function] = compiled(self.images[module].rstrip(b"\0").decode(), name)
         return function
+
+    def function_attribute(self, function: int, name: str) -> int:
+        most = self.compiled[function].most_threads
+        return most if name == "MAX_THREADS_PER_BLOCK" else super().function_attribute(function, name)
 
     def _args_bytes(self, function: int) -> int:
         return self.compiled[function].args_bytes

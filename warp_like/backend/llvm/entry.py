@@ -10,7 +10,8 @@ dimension. The inner loop says that its iterations' memory accesses are independ
 
 CUDA: ``.entry entry(args, dims, begin, end, ctx)``: the argument block and the ``MAX_DIMS`` extents by value, then
 two int64 and the context's address; for functions with a stack also its address and the bytes of each thread. The
-threads of a one-dimensional launch of any size stride over ``begin <= t < end``. Where the options say ``narrow``, they
+threads of a one-dimensional launch of any size stride over ``begin <= t < end``; where a team runs a thread
+(``Function.team``), the blocks do. Where the options say ``narrow``, they
 count in unsigned 32 bits: ``end`` is at most ``contract.MAX_NARROW`` and no block is launched that has no thread.
 """
 
@@ -25,7 +26,7 @@ from warp_like.analysis.interleaving import keeps_order
 from warp_like.analysis.memory import analyse
 from warp_like.analysis.ranges import Ranges, find_ranges
 from warp_like.backend.llvm.accumulators import Accumulators
-from warp_like.backend.llvm.block import Team, works_in_blocks
+from warp_like.backend.llvm.block import Team, barrier, works_in_blocks
 from warp_like.backend.llvm.cuda import CONTEXT, Stack
 from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
@@ -431,7 +432,8 @@ class _CudaGrid(_Grid):
         )
         t = self._number = "i32" if w.options.narrow else "i64"
         self.team = Team(thread, size)
-        self._together = works_in_blocks(self.f)
+        self._is_team = self.f.team > 1
+        self._together = works_in_blocks(self.f) or self._is_team
         begin, self._end = ((w.op(f"trunc nuw i64 {x} to i32") if t == "i32" else x) for x in ("%begin", "%end"))
         self._own = self._of(thread)
         offset = w.op(f"mul nuw {t} {self._of(block)}, {self._of(size)}")
@@ -441,6 +443,8 @@ class _CudaGrid(_Grid):
             self.stack = Stack(w, self._wide(slot), self._wide(stride))
         if self.ndim > 1:
             self._load_extents()
+        if self._is_team:  # a block is at one place of the grid
+            offset, stride = self._of(block), self._of(blocks)
         first = w.op(f"add nuw {t} {begin}, {offset if self._together else slot}")
         before = w.block
         w.jump("grid")
@@ -448,6 +452,8 @@ class _CudaGrid(_Grid):
         counter = w.phis([t])
         counter.add([first], before)
         self._threads(counter.registers[0])
+        if self._is_team:
+            barrier(w)  # others may still read what is shared
         counter.add([w.op(f"add nuw {t} {counter.registers[0]}, {stride}")], w.block)
         counter.finish()
         w.jump("grid")
@@ -463,8 +469,10 @@ class _CudaGrid(_Grid):
         w, t = self.w, self._number
         w.branch(w.op(f"icmp {'u' if t == 'i32' else 's'}lt {t} {at}, {self._end}"), "thread", "done")
         w.start("thread")
-        if self._together:
-            assert self.team is not None
+        assert self.team is not None
+        if self._is_team:
+            self.team.begin(w, str(self.f.team))
+        elif self._together:
             left = w.op(f"sub nuw {t} {self._end}, {at}")
             w.branch(w.op(f"icmp ult {t} {self._own}, {left}"), "there", "done", likely=True)
             w.start("there")

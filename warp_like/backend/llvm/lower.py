@@ -528,7 +528,7 @@ class Lowering:
         assert isinstance(t, Array)
         if o.shared:
             assert self._team is not None
-            self.bind(o.result, memory.shared_array(self.w, self._team, t, o.shape))
+            self.bind(o.result, memory.shared_array(self.w, self._team, t, o.shape, zeroed=o.zeroed))
             return
         self.bind(o.result, memory.local_array(self.w, t, o.shape, lanes, zeroed=o.zeroed))
 

@@ -74,9 +74,10 @@ def _local_note(w: Writer) -> str:
     return f", !alias.scope {_scopes(w, [scope])}" + (f", !noalias {_scopes(w, earlier)}" if earlier else "")
 
 
-def shared_array(w: Writer, team: Team, t: Array, shape: tuple[int, ...]) -> ArrayRef:
-    """Return an array that the threads of a block have together, filled with zeros here."""
-    data = shared_memory(w, team, size_of(t.dtype) * math.prod(shape))
+def shared_array(w: Writer, team: Team, t: Array, shape: tuple[int, ...], *, zeroed: bool) -> ArrayRef:
+    """Return an array that the threads of a block have together, filled with zeros here if it is ``zeroed``."""
+    size = size_of(t.dtype) * math.prod(shape)
+    data = shared_memory(w, team, size) if zeroed else w.shared(size)
     return ArrayRef(t, data, tuple(map(str, shape)), (), shared=True, narrow=True)
 
 

@@ -80,6 +80,90 @@ def upper_solve_transposed(u: Any, y: Any):
     return x
 
 
+# --- the same for the threads of a block together: what follows from a column, or a row, is done at once ---
+
+
+def cholesky_together(a: Any):
+    """As ``cholesky``; each column is taken off the rest of the matrix."""
+    n = len(a)
+    l = tile_zeros(shape=(len(a), len(a)), dtype=a.dtype)
+    column = tile_zeros(shape=len(a), dtype=a.dtype)
+    for i in range(n):
+        for k in range(i + 1):
+            l[i, k] = a[i, k]
+    for j in range(n):
+        pivot = sqrt(l[j, j])
+        for i in range(j, n):
+            column[i] = where(i == j, pivot, l[i, j] / pivot)
+            l[i, j] = column[i]
+        for i in range(j + 1, n):
+            for k in range(j + 1, i + 1):
+                l[i, k] -= column[i] * column[k]
+    return l
+
+
+def lower_solve_together(l: Any, y: Any):
+    """As ``lower_solve``, row by row."""
+    n = len(l)
+    x = y
+    row = y[0] * 1.0
+    for i in range(n):
+        for j in range(len(x[0])):
+            row[j] = x[i, j] / l[i, i]
+            x[i, j] = row[j]
+        for k in range(i + 1, n):
+            for j in range(len(x[0])):
+                x[k, j] -= l[k, i] * row[j]
+    return x
+
+
+def lower_solve_transposed_together(l: Any, y: Any):
+    """As ``lower_solve_transposed``, row by row."""
+    n = len(l)
+    x = y
+    row = y[0] * 1.0
+    for r in range(n):
+        i = n - 1 - r
+        for j in range(len(x[0])):
+            row[j] = x[i, j] / l[i, i]
+            x[i, j] = row[j]
+        for k in range(i):
+            for j in range(len(x[0])):
+                x[k, j] -= l[i, k] * row[j]
+    return x
+
+
+def upper_solve_together(u: Any, y: Any):
+    """As ``upper_solve``, row by row."""
+    n = len(u)
+    x = y
+    row = y[0] * 1.0
+    for r in range(n):
+        i = n - 1 - r
+        for j in range(len(x[0])):
+            row[j] = x[i, j] / u[i, i]
+            x[i, j] = row[j]
+        for k in range(i):
+            for j in range(len(x[0])):
+                x[k, j] -= u[k, i] * row[j]
+    return x
+
+
+def upper_solve_transposed_together(u: Any, y: Any):
+    """As ``upper_solve_transposed``, row by row."""
+    n = len(u)
+    x = y
+    row = y[0] * 1.0
+    for i in range(n):
+        for j in range(len(x[0])):
+            row[j] = x[i, j] / u[i, i]
+            x[i, j] = row[j]
+        for k in range(i + 1, n):
+            for j in range(len(x[0])):
+                x[k, j] -= u[i, k] * row[j]
+    return x
+
+
 def order(keys: Any):
     """The order of a few keys: each comes after those that are less, and equal ones in front of it."""
     n = len(keys)

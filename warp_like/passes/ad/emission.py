@@ -74,6 +74,7 @@ def emit(plan: Plan, g: Function) -> Function:
     prelaunch_copies = {params[i]: Value(params[i].type, f"old_{params[i].hint}") for i in plan.prelaunch_copies}
     g.params.extend(prelaunch_copies.values())
     g.prelaunch_copies, g.tid_ndim = plan.prelaunch_copies, plan.primal.f.tid_ndim
+    g.had_tiles, g.is_joined = plan.primal.f.had_tiles, plan.primal.f.is_joined
     copies = {v: launched[p] for p, v in plan.sweep.launched.items()}
     emission = _Emission(plan, g, {**launched, **prelaunch_copies, **copies})
     emission.forward(plan.primal.f.body.ops[:-1])
@@ -328,7 +329,8 @@ class _Emission:
                 self.pop(self.saved[source.body])
             self.enter(source.body)
             self.reverse(o.body.ops)
-        self.name_results(o, self.b.for_(lo, hi, step, init, body))
+        made = self.b.insert(ops.For(lo, hi, step, tuple(init), body, sums=True), *(v.type for v in init))
+        self.name_results(o, made.results)
 
     def name_results(self, o: Op, results: Sequence[Value]) -> None:
         """Note what the results of an op of the sweep are."""

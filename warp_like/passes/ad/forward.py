@@ -101,6 +101,7 @@ def tangent(f: Function, wrt: Sequence[int]) -> Function:
     assert all(is_differentiable(p.type) for p in tangents), "a tangent of something that is not made of floats"
     g = Function(f.name, [*params, *tangents.values()], (), "tangent", f.loc)
     g.prelaunch_copies, g.tid_ndim = f.prelaunch_copies, f.tid_ndim
+    g.had_tiles, g.is_joined = f.had_tiles, f.is_joined
     forward = Forward(f, g, dict(zip(f.params, params, strict=True)), tangents)
     forward.first_slot = 1 + max((o.slot for o in f.body.walk() if isinstance(o, ops.Push)), default=-1)
     forward.activity.block(f.body)

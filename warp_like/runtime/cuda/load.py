@@ -72,7 +72,8 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     place = (signature.contiguous, signature.wide, signature.sums)
     context = loaded.report.address if loaded.report is not None else 0
     reaches = pack_reaches(artifact.effects.reaches)
-    dispatcher.install(*place, loaded.function, loaded, 1, loaded.max_threads, context, 1, reaches)
+    team = artifact.schedule.team
+    dispatcher.install(*place, loaded.function, loaded, team, loaded.max_threads, context, 1, reaches)
     program.loaded[place] = loaded
     return dispatcher, place, artifact
 

@@ -83,7 +83,7 @@ class Kernel(ByName, _native.Launchable):
         module: The module that it belongs to.
         options: The options that it has for itself, a mapping; ``option()`` gives what holds in the end.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
-        cpu_block_dim: On the CPU, the threads of a block (see ``in_blocks``).
+        cpu_block_dim: On the CPU, or on CUDA if it works on tiles, the threads of a block (see ``in_blocks``).
         cpu_block_axis: The axis of the grid on which they lie where they work together; then the grid is one of blocks.
         cpu_block_rest: The threads of the last block along that axis; 0 where they are as many as in the others.
         base: The kernel that this is with other options (see ``with_options``), or None.
@@ -264,7 +264,7 @@ class Kernel(ByName, _native.Launchable):
         return found
 
     def in_blocks(self, threads: int, axis: int = -1, rest: int = 0) -> Kernel:
-        """Return this kernel for blocks of ``threads`` threads on the CPU; itself if its code asks nothing of blocks.
+        """Return this kernel for blocks of ``threads`` threads; itself if its code asks nothing of blocks.
 
         Such a kernel keeps its blocks wherever it is launched again: by a tape, a graph or a recorded launch. Where the
         threads of a block work together, they lie along ``axis`` of the grid, and the kernel that is returned is one
@@ -301,6 +301,11 @@ class Kernel(ByName, _native.Launchable):
     def works_in_blocks(self) -> bool:
         """Whether it may ask more of its block than how many threads it has."""
         return any(w != "block_dim" for w in self._words_of_blocks())
+
+    @property
+    def works_on_tiles(self) -> bool:
+        """Whether it, or a function that it calls, names a builtin of tiles."""
+        return any(word.startswith(("tile", "untile")) for word in self._words_of_blocks())
 
     def _words_of_blocks(self) -> Iterator[str]:
         """Iterate over the names in its code of builtins of the threads of a block or warp, or of tiles."""

@@ -74,7 +74,7 @@ class Module:
 
         Args:
             device: The device; the current one when left out.
-            block_dim: As for ``wp.launch``; code for CUDA does not depend on it.
+            block_dim: As for ``wp.launch``; on CUDA, code for tiles is compiled when it is launched with blocks.
 
         Raises:
             ValueError: A block has more than 1024 threads.
@@ -205,7 +205,7 @@ def load_module(
         module: A module, its name, or a Python module; the one that calls this when left out.
         device: A device or several; the current one when left out.
         recursive: Load the modules inside it as well: for ``sim``, also ``sim.contact``.
-        block_dim: As for ``wp.launch``; code for CUDA does not depend on it.
+        block_dim: As for ``wp.launch``; on CUDA, code for tiles is compiled when it is launched with blocks.
         max_workers: Taken for Warp's programs: kernels are compiled one after the other.
 
     Raises:
@@ -235,8 +235,8 @@ def force_load(
 ) -> None:
     """Compile the kernels of modules now; of all modules when left out.
 
-    ``block_dim`` is as for ``wp.launch``; code for CUDA does not depend on it. ``max_workers`` is taken for Warp's
-    programs: kernels are compiled one after the other.
+    ``block_dim`` is as for ``wp.launch``; on CUDA, code for tiles is compiled when it is launched with blocks.
+    ``max_workers`` is taken for Warp's programs: kernels are compiled one after the other.
 
     Raises:
         WarpCodegenError: A kernel can't be compiled.

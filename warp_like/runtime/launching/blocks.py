@@ -67,10 +67,15 @@ def in_blocks(
 ) -> tuple[Kernel, Blocks, tuple[int, ...]]:
     """Return the kernel for blocks of the size that a launch says, the blocks that it gets on its device, and its grid.
 
-    Where the threads of a block work together on the CPU, the grid is one of blocks.
+    Where the threads of a block work together on the CPU, or on tiles, the grid is one of blocks.
     """
-    if not device.is_cpu or kernel.cpu_block_axis >= 0:
+    if kernel.cpu_block_axis >= 0:
         return kernel, blocks, dims
+    if not device.is_cpu:
+        if blocks.threads in (None, 1) or not kernel.works_on_tiles:
+            return kernel, blocks, dims
+        kernel, dims = over_blocks(kernel, blocks.threads, dims)
+        return kernel, blocks._replace(threads=None), dims
     if not settings.enable_cpu_blocks:
         return kernel, blocks._replace(threads=None), dims
     kernel, dims = over_blocks(kernel, blocks.threads or 1, dims)

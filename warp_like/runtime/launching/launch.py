@@ -396,6 +396,8 @@ class Launch(_native.Command):
     @property
     def block_dim(self) -> int:
         """The threads of a block."""
+        if self.kernel.cpu_block_axis >= 0:
+            return self.kernel.cpu_block_dim
         return self.blocks.threads or (1 if self.device.is_cpu else int(self.kernel.option("block_dim")))
 
     def _launch_checked(self, stream: Any = None) -> None:

@@ -35,10 +35,10 @@ def launch_tiled(
 ) -> Launch | None:
     """Run ``kernel`` once for each block of threads of a grid of blocks.
 
-    A kernel that works on tiles is written for a block. Where a block is one thread, this is ``wp.launch`` over
-    ``dim``; one more index that the kernel asks ``wp.tid()`` for, that of the thread in its block, is 0. The block's
-    work runs in vectors, and blocks run on all cores. With ``wp.config.enable_cpu_blocks``, blocks on the CPU have
-    ``block_dim`` threads.
+    A kernel that works on tiles is written for a block. On CUDA, the threads of a block share the work. On the CPU, a
+    block is one thread, and this is ``wp.launch`` over ``dim``; one more index that the kernel asks ``wp.tid()`` for,
+    that of the thread in its block, is 0. The block's work runs in vectors, and blocks run on all cores. With
+    ``wp.config.enable_cpu_blocks``, blocks on the CPU have ``block_dim`` threads.
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
@@ -53,7 +53,7 @@ def launch_tiled(
         record_tape: See ``wp.launch``.
         record_cmd: See ``wp.launch``.
         max_blocks: See ``wp.launch``.
-        block_dim: The threads of a block, 1 to 1024, or None. It changes no result where blocks have one thread.
+        block_dim: The threads of a block, 1 to 1024, or None for one. It changes nothing where blocks have one thread.
         options: See ``wp.launch``.
 
     Raises:
@@ -66,7 +66,7 @@ def launch_tiled(
     """
     key = getattr(kernel, "key", repr(kernel))
     threads = checked_block_dim(f"kernel `{key}`", block_dim)
-    if not settings.enable_cpu_blocks:
+    if not settings.enable_cpu_blocks and place_of_launch(key, device, stream).is_cpu:
         threads = 1
     dims = grid_dims(key, dim)
     if threads and threads > 1:

@@ -1,0 +1,329 @@
+"""Lets the threads of a CUDA block run one thread of the grid together: a team.
+
+Runs on a finished function (``lower_large_values`` has put tiles into arrays of the thread's own). These arrays are
+shared by the team from here on. Loops whose iterations may run in any order are shared out; the rest all threads do
+alike, or one thread does it (``plan.py``). Between two ops of which one touches what the other changes, on behalf of
+another thread, the threads meet at a barrier.
+
+This is an example for teams of 32 threads.
+
+Before::
+
+    kernel k(%x: array2d[float32], %y: array2d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = local (64,) not zeroed : array1d[float32]
+      %2 = constant 0 : int32
+      %3 = constant 64 : int32
+      %4 = constant 1 : int32
+      for %i in %2, %3, %4 {
+        %5 = load %x[%0, %i] : float32
+        store %1[%i], %5
+        yield
+      }
+      %6 = constant 0 : int32
+      %7 = constant 64 : int32
+      %8 = constant 1 : int32
+      for %i.1 in %6, %7, %8 {
+        %9 = constant 63 : int32
+        %10 = sub %9, %i.1 : int32
+        %11 = load %1[%10] : float32
+        store %y[%0, %i.1], %11
+        yield
+      }
+      yield
+    }
+
+After::
+
+    kernel k(%x: array2d[float32], %y: array2d[float32]) {
+      %0 = block_thread  : int32
+      %1 = constant 0 : int32
+      %2 = eq %0, %1 : bool
+      %3 = tid 0 of 1 : int32
+      %4 = shared (64,) not zeroed : array1d[float32]
+      %5 = constant 0 : int32
+      %6 = constant 64 : int32
+      %7 = constant 1 : int32
+      %8 = constant 0 : int32
+      %9 = constant 2 : int32
+      %10 = constant 1 : int32
+      for %11 in %8, %9, %10 {
+        %12 = constant 32 : int32
+        %13 = mul %11, %12 : int32
+        %14 = add %13, %0 : int32
+        %15 = load %x[%3, %14] : float32
+        store %4[%14], %15
+        yield
+      }
+      %16 = constant 0 : int32
+      %17 = constant 64 : int32
+      %18 = constant 1 : int32
+      barrier
+      %19 = constant 0 : int32
+      %20 = constant 2 : int32
+      %21 = constant 1 : int32
+      for %22 in %19, %20, %21 {
+        %23 = constant 32 : int32
+        %24 = mul %22, %23 : int32
+        %25 = add %24, %0 : int32
+        %26 = constant 63 : int32
+        %27 = sub %26, %25 : int32
+        %28 = load %4[%27] : float32
+        store %y[%3, %25], %28
+        yield
+      }
+      yield
+    }
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+from warp_like.analysis.ranges import find_ranges
+from warp_like.base.loc import at
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.layout import size_of
+from warp_like.ir.rewrite import Cloner
+from warp_like.ir.types import Array, Type, int32
+from warp_like.passes.blocks import MAX_SHARED_BYTES, slot_bytes
+from warp_like.passes.rewriter import Rewriter
+from warp_like.passes.team.accesses import READ, WRITE, Accesses
+from warp_like.passes.team.plan import How, Plan, Touch
+from warp_like.passes.team.sharing import Nest, Sharing
+from warp_like.passes.uniform import cooperative
+
+Values = Sequence[Value]
+
+
+def spread(f: Function, team: int, apart: bool, contiguous: bool) -> Function:
+    """Let ``team`` threads run ``f`` together, in place; nothing is done where they would be in each other's way.
+
+    ``apart`` says that no argument overlaps another, ``contiguous`` that all of them are contiguous.
+    """
+    accesses = Accesses(f, apart, contiguous)
+    plan = Plan(f, accesses, Sharing(accesses, find_ranges(f)), team)
+    if plan.is_sound:
+        _Spreader(plan).function(f)
+        f.team = team
+    return f
+
+
+def shared_bytes(f: Function) -> int:
+    """Return how many bytes a block of ``f`` shares."""
+    total = most = 0
+    for o in f.body.walk():
+        lower = cooperative(o)
+        if isinstance(o, ops.LocalArray) and o.shared:
+            assert isinstance(o.result.type, Array)
+            total += -(-size_of(o.result.type.dtype) * math.prod(o.shape) // 16) * 16
+        elif lower is not None and lower.meets == "block":
+            most = max(most, slot_bytes(o.operands()[0]))
+    return total + most
+
+
+def fits(f: Function) -> bool:
+    """Return whether a team runs ``f``, shares no more than every device has, and needs no address of it."""
+    if f.team == 1:
+        return False
+    taken = (v for o in f.body.walk() if isinstance(o, (ops.Address, ops.Native)) for v in o.operands())
+    return shared_bytes(f) <= MAX_SHARED_BYTES and not any(
+        isinstance(ops.base_array(v).op, ops.LocalArray) for v in taken
+    )
+
+
+class _Spreader(Rewriter):
+    """Writes the code of a team.
+
+    Attributes:
+        pending: What threads have done to memory since they last met.
+        slots: The shared arrays through which one thread tells the others its results.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+        self.pending: set[Touch] = set()
+        self.slots: dict[tuple[Type, int], Op] = {}
+
+    def function(self, f: Function) -> None:
+        start = Block()
+        with self.b.into(start):
+            self.thread = self.b.block_thread()
+            self.is_first = self.b.eq(self.thread, 0)
+        self.block(f.body)
+        f.body.ops = [*start.ops, *self.slots.values(), *f.body.ops]
+
+    def splice(self, sequence: Sequence[Op]) -> None:
+        for o in sequence:
+            with at(o.loc):
+                how = self.plan.how[o]
+                if how is How.INSIDE:
+                    o.map_operands(self.value)
+                    self.inside(o)
+                    continue
+                self.meet_before(self.plan.touches[o])
+                self.write(o, how)
+
+    def write(self, o: Op, how: How) -> None:
+        match how:
+            case How.SHARED:
+                self.share(self.plan.nests[o])
+            case How.ONE:
+                self.alone(o)
+            case How.MEETING:
+                self.all(o)
+                self.pending.clear()
+            case _:
+                self.all(o)
+
+    def all(self, o: Op) -> None:
+        """Let all threads run ``o`` as it is; arrays of the thread's own become the team's."""
+        copy = Cloner(self.mapping).op(o)
+        if isinstance(copy, ops.LocalArray):
+            copy.shared = True
+            if copy.zeroed:
+                self.pending.clear()  # there are barriers around the zeros
+        self.keep(copy)
+
+    # --- where threads meet ---
+
+    def meet_before(self, touches: Sequence[Touch]) -> None:
+        """Let the threads meet if one of them touches what another one has changed, or changes what one has read."""
+        if any(before.conflicts(now) for before in self.pending for now in touches):
+            self.b.insert(ops.Barrier())
+            self.pending.clear()
+        self.pending.update(touches)
+
+    def inside(self, o: Op) -> None:
+        before = set(self.pending)
+        if isinstance(o, (ops.For, ops.While)):
+            self.pending |= set(self.plan.touches[o])  # of the iteration before
+            for r in o.regions():
+                self.block(r)
+            self.pending |= before  # where it has no iteration
+            if isinstance(o, ops.While):
+                self.pending |= set(self.plan.touches[o])  # of its condition, which comes last
+        else:
+            after: set[Touch] = set()
+            for r in o.regions():
+                self.pending = set(before)
+                self.block(r)
+                after |= self.pending
+            self.pending = after
+        self.keep(o)
+
+    # --- one thread alone ---
+
+    def alone(self, o: Op) -> None:
+        """Let the first thread run ``o``, and tell the others what it gives, where anybody uses that."""
+        used = [r for r in o.results if self.plan.is_used(r)]
+        slots = [self.slot(r.type, k) for k, r in enumerate(used)]
+        told = [Touch(slot, WRITE, "one") for slot in slots]
+        self.meet_before(told)
+        with self.b.into(Block()) as first:
+            cloner = Cloner(self.mapping)
+            self.keep(cloner.op(o))
+            for slot, r in zip(slots, used, strict=True):
+                self.b.store(slot, [self.b.index(0)], cloner.value(r))
+            self.b.yield_()
+        with self.b.into(Block()) as others:
+            self.b.yield_()
+        self.b.if_(self.is_first, first, others)
+        self.meet_before([Touch(slot, READ, "all") for slot in slots])
+        for slot, r in zip(slots, used, strict=True):
+            self.mapping[r] = self.b.load(slot, [self.b.index(0)])
+
+    def slot(self, t: Type, number: int) -> Value:
+        """Return the shared array for result ``number`` of an op, of type ``t``."""
+        made = self.slots.get((t, number))
+        if made is None:
+            with self.b.into(Block()):
+                made = self.b.insert(ops.LocalArray((1,), shared=True, zeroed=False), Array(t, 1))
+            self.slots[t, number] = made
+        return made.result
+
+    # --- loops that are shared out ---
+
+    def share(self, nest: Nest) -> None:
+        """Let thread ``t`` do elements ``t``, ``t + team`` and so on of ``nest``, then add up what it sums."""
+        outer = nest.levels[0].loop
+        begun = [self.b.zero(v.type) for v in outer.init]
+        rounds, rest = divmod(nest.size, self.plan.team)
+        if rounds and not rest:
+            sums = self.rounds(rounds, begun, lambda e, s: self.level(nest, 0, e, s, Cloner(dict(self.mapping))))
+        elif rounds:
+            sums = self.rounds(rounds + 1, begun, lambda e, s: self.guarded(nest, e, s))
+        else:
+            sums = self.guarded(nest, self.thread, begun)
+        for r, v, mine in zip(outer.results, outer.init, sums, strict=True):
+            self.mapping[r] = self.b.add(self.value(v), self.b.block_sum(mine))
+        if sums:
+            self.pending.clear()  # the threads have met
+
+    def rounds(self, count: int, begun: Values, body: Callable[[Value, Values], Values]) -> Values:
+        """Run ``body`` for elements ``t``, ``t + team`` and so on, ``count`` of them."""
+        b = self.b
+        if count == 1:
+            return body(self.thread, begun)
+        r, sums = Value(int32), [Value(v.type) for v in begun]
+        with b.into(Block([r, *sums])) as block:
+            b.yield_(*body(b.add(b.mul(r, self.plan.team), self.thread), sums))
+        return b.for_(b.index(0), b.index(count), b.index(1), begun, block)
+
+    def where(self, tests: Sequence[Value], sums: Values, body: Callable[[], Values]) -> Values:
+        """Run ``body`` where the tests hold; elsewhere the sums stay what they are."""
+        if not tests:
+            return body()
+        b = self.b
+        with b.into(Block()) as then:
+            b.yield_(*body())
+        with b.into(Block()) as orelse:
+            b.yield_(*sums)
+        return b.if_(functools.reduce(b.bit_and, tests), then, orelse)
+
+    def guarded(self, nest: Nest, e: Value, sums: Values) -> Values:
+        """Write what is done for element ``e``, if there is one."""
+        inside = self.b.lt(e, nest.size)
+        return self.where([inside], sums, lambda: self.level(nest, 0, e, sums, Cloner(dict(self.mapping))))
+
+    def level(self, nest: Nest, k: int, e: Value, sums: Values, cloner: Cloner) -> Values:
+        """Write what the loops of ``nest`` from number ``k`` on do for element ``e``."""
+        b, level = self.b, nest.levels[k]
+        loop, stride = level.loop, nest.strides[k]
+        number = b.div(e, stride) if stride > 1 else e
+        if k:
+            number = b.mod(number, level.trips) if level.trips > 1 else b.index(0)
+        i = b.mul(number, level.step) if level.step > 1 else number
+        i = b.cast(i, loop.lo.type)
+        i = b.add(i, level.low) if level.low else i
+        cloner.mapping[loop.body.params[0]] = i
+        first, end = level.low, level.low + level.trips * level.step
+        bounds = [(b.ge, loop.lo, first), (b.lt, loop.hi, end)]
+        if level.down:
+            bounds = [(b.gt, loop.hi, first - 1), (b.le, loop.lo, end - 1)]
+        tests = [test(i, cloner.value(v)) for test, v, n in bounds if not _is_constant(v, n, level.step)]
+        return self.where(tests, sums, lambda: self.body(nest, k, e, sums, cloner))
+
+    def body(self, nest: Nest, k: int, e: Value, sums: Values, cloner: Cloner) -> Values:
+        """Write the body of loop ``k`` of ``nest``."""
+        loop = nest.levels[k].loop
+        cloner.mapping.update(zip(loop.body.params[1:], sums, strict=True))
+        last = k + 1 == len(nest.levels)
+        for o in loop.body.ops[:-1]:
+            if not last and o is nest.levels[k + 1].loop:
+                sums = self.level(nest, k + 1, e, sums, cloner)
+            else:
+                self.keep(cloner.op(o))
+        return [cloner.value(v) for v in loop.body.yielded] if last else sums
+
+
+def _is_constant(v: Value, n: int, step: int) -> bool:
+    known = ops.constant_value(v)
+    return isinstance(known, int) and n - step < known <= n
+
+
+__all__ = ["fits", "shared_bytes", "spread"]
