@@ -21,8 +21,8 @@ from warp_like.ir.layout import field_offsets
 from warp_like.runtime.arrays.array import bind_foreign
 from warp_like.runtime.memory.allocation import element_type
 
-MAX_DIMS = 4
-"""The most dimensions that arrays in kernels have."""
+_BLOCK_DIMS = 4
+"""The dimensions of the kernels over blocks. More of them are rare, and a launch for each index costs little."""
 
 
 class Kernels(NamedTuple):
@@ -102,8 +102,8 @@ class Launches:
         if len(shape) <= 1:
             kernel, outer, inner = kernels.line, 0, shape or (1,)
         else:
-            kernel, outer = kernels.block, max(len(shape) - MAX_DIMS, 0)
-            inner = (1,) * (MAX_DIMS - len(shape)) + shape[outer:]
+            kernel, outer = kernels.block, max(len(shape) - _BLOCK_DIMS, 0)
+            inner = (1,) * (_BLOCK_DIMS - len(shape)) + shape[outer:]
         for index in itertools.product(*map(range, shape[:outer])):
             parts = [_part(a, steps, index, inner) for a, steps in zip(arrays, strides, strict=True)]
             self._calls.append((kernel, inner, [*parts, *more]))

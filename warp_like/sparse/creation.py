@@ -225,6 +225,12 @@ def bsr_get_diag(A: Any, out: Any = None) -> Any:
     return out
 
 
+def _make_compact(matrix: BsrMatrix, blocks: int) -> None:
+    """Let a matrix have so many blocks, with no room between its rows."""
+    matrix.row_counts = None
+    matrix.nnz = blocks
+
+
 def bsr_set_diag(A: BsrMatrix, diag: Any, rows_of_blocks: int | None = None, cols_of_blocks: int | None = None) -> None:
     """Let a matrix have blocks on its diagonal, and no others.
 
@@ -250,8 +256,7 @@ def bsr_set_diag(A: BsrMatrix, diag: Any, rows_of_blocks: int | None = None, col
     if is_array and diag.device != A.device:
         raise ValueError(f"bsr_set_diag(): `diag` lies on the device of A, {A.device}, got {diag.device}")
     resize(A, rows, columns)
-    A.row_counts = None
-    A.nnz = n
+    _make_compact(A, n)
     reserve(A, n)
     wp.launch(_set_diagonal_topology, dim=rows + 1, inputs=[n, A.offsets, A.columns], device=A.device)
     if is_array:
