@@ -6,25 +6,25 @@ The builtins that take shapes, functions or parts of tiles are declared in ``til
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.loops import BLOCK, WIDE_BLOCK_BITS, WIDE_BLOCK_ROWS, counted, for_each, over, product, scan
+from warp_like.builtins.loops import BLOCK, WIDE_BLOCK_BITS, WIDE_BLOCK_ROWS, for_each, product, scan
 from warp_like.builtins.operators import INTEGERS
 from warp_like.builtins.patterns import MI, VI, F, I, M, Pattern, Q, S, TileOf, V
 from warp_like.builtins.precision import in_float32
+from warp_like.builtins.reductions import is_wide, reduced
 from warp_like.builtins.spec import Adjoint, Adjoints, Elementwise, Expand, declare_row
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, Scalar, Tile, int32
+from warp_like.ir.types import Mat, Scalar, Tile, int32, scalar_of
 
 GROUP = "Tiles"
 
 TILE = TileOf("shape", S)
 ONE = TileOf((1,), S)
-PARTIAL_SUMS = 16
-"""How many partial sums a reduction keeps: as many as hide the latency of additions, in vectors of 8 floats."""
 
 
 def tile_type(v: Value) -> Tile:
@@ -121,50 +121,8 @@ for _name, _word in (("bit_and", "and"), ("bit_or", "or"), ("bit_xor", "exclusiv
 # --- sums and products ----------------------------------------------------------------------------------------
 
 
-def _lanes_of(t: Tile) -> int:
-    return PARTIAL_SUMS if isinstance(t.dtype, Scalar) and t.shape[-1] >= PARTIAL_SUMS else 1
-
-
-def reduced(
-    b: Emitter, t: Tile, element: Callable[[tuple[Value, ...]], Value], combine: Callable[[Value, Value], Value]
-) -> Value:
-    """Return the elements at all places of ``t`` combined; ``combine`` is associative, so it may group them."""
-    lanes = _lanes_of(t)
-    if lanes == 1:
-        first = element(tuple(b.index(0) for _ in t.shape))
-        return scan(b, t, [first], lambda at, total: [combine(total, element(at))])[0]
-    zero = tuple(b.index(0) for _ in t.shape[:-1])
-    n = t.shape[-1] - t.shape[-1] % lanes
-
-    def step(row: tuple[Value, ...], j: Value, *totals: Value) -> list[Value]:
-        return [combine(total, element((*row, b.add(j, k)))) for k, total in enumerate(totals)]
-
-    begun = [element((*zero, b.index(k))) for k in range(lanes)]
-    totals = counted(b, lanes, n, begun, lambda j, *s: step(zero, j, *s), lanes)
-    for axis in reversed(range(len(t.shape) - 1)):
-        top = zero[:axis]
-
-        def rows(i: Value, *s: Value, axis: int = axis, top: tuple[Value, ...] = top) -> list[Value]:
-            def row(at: tuple[Value, ...], *inner: Value) -> list[Value]:
-                return counted(b, 0, n, inner, lambda j, *x: step(at, j, *x), lanes)
-
-            return over(b, t.shape[axis + 1 : -1], s, row, (*top, i))
-
-        totals = counted(b, 1, t.shape[axis], totals, rows)
-    while len(totals) > 1:
-        half = len(totals) // 2
-        totals = [combine(x, y) for x, y in zip(totals[:half], totals[half:], strict=True)]
-    if n < t.shape[-1]:
-
-        def tail(at: tuple[Value, ...], total: Value) -> list[Value]:
-            return counted(b, n, t.shape[-1], [total], lambda j, s: [combine(s, element((*at, j)))])
-
-        totals = over(b, t.shape[:-1], totals, tail)
-    return totals[0]
-
-
 def _sum(b: Emitter, x: Value) -> Value:
-    return as_tile(b, reduced(b, tile_type(x), lambda at: b.extract(x, *at), b.add))
+    return as_tile(b, reduced(b, tile_type(x), lambda at: b.extract(x, *at), b.add, -0.0))
 
 
 def _spread(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
@@ -187,7 +145,7 @@ for _element in (S, V, M, Q):
 def _dot(b: Emitter, x: Value, y: Value) -> Value:
     t = tile_type(x).dtype
     pair = b.mul if isinstance(t, Scalar) else b.ddot if isinstance(t, Mat) else b.dot
-    return as_tile(b, reduced(b, tile_type(x), lambda at: pair(b.extract(x, *at), b.extract(y, *at)), b.add))
+    return as_tile(b, reduced(b, tile_type(x), lambda at: pair(b.extract(x, *at), b.extract(y, *at)), b.add, -0.0))
 
 
 def _dot_adjoint(b: Emitter, g: Value, out: Value, x: Value, y: Value) -> Adjoints:
@@ -211,9 +169,18 @@ for _element in (S, V, M):
 # --- extremes -------------------------------------------------------------------------------------------------
 
 
-def _extreme(name: str) -> Callable[[Emitter, Value], Value]:
+def _extreme(name: str, before: str) -> Callable[[Emitter, Value], Value]:
     def body(b: Emitter, x: Value) -> Value:
-        return as_tile(b, reduced(b, tile_type(x), lambda at: b.extract(x, *at), lambda p, q: b.apply(name, p, q)))
+        t = tile_type(x)
+
+        def better(best: Value, y: Value) -> Value:
+            """``name`` of floats as comparisons, of which LLVM makes vectors where a loop carries many of them, too."""
+            return b.select(b.ne(best, best), y, b.select(b.apply(before, y, best), y, best))
+
+        number = scalar_of(t.dtype)
+        is_float = number is not None and number.is_float
+        combine = better if is_float and not is_wide(t) else functools.partial(b.apply, name)
+        return as_tile(b, reduced(b, t, lambda at: b.extract(x, *at), combine, math.nan if is_float else None))
 
     return body
 
@@ -258,7 +225,7 @@ def _to_extreme(name: str) -> Callable[..., Adjoints]:
 for _kind, _word, _before in (("min", "least", "lt"), ("max", "greatest", "gt")):
     declare_row(
         f"tile_{_kind}",
-        Expand(_extreme(_kind)),
+        Expand(_extreme(_kind, _before)),
         {"a": TILE},
         ONE,
         group=GROUP,
@@ -351,4 +318,4 @@ def tabulated(b: Emitter, t: Tile, element: Callable[[tuple[Value, ...]], Value]
     return for_each(b, t, [start], lambda at, made: [b.insert_component(made, element(at), *at)])[0]
 
 
-__all__ = ["GROUP", "as_tile", "at_number", "reduced", "tabulated", "tile_type"]
+__all__ = ["GROUP", "as_tile", "at_number", "tabulated", "tile_type"]

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.builtins.loops import counted, for_each, over
 from warp_like.builtins.patterns import Literal
-from warp_like.builtins.tiles import as_tile, at_number, reduced, tabulated, tile_type
+from warp_like.builtins.reductions import reduced
+from warp_like.builtins.tiles import as_tile, at_number, tabulated, tile_type
 from warp_like.frontend import plain_names
 from warp_like.frontend.arguments import positional_only
 from warp_like.frontend.context import Context

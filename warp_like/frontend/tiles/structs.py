@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.tiles import as_tile, reduced, tabulated, tile_type
+from warp_like.builtins.reductions import reduced
+from warp_like.builtins.tiles import as_tile, tabulated, tile_type
 from warp_like.frontend.context import Context
 from warp_like.frontend.operands import Operand
 from warp_like.ir.atomics import has_atomic
