@@ -23,6 +23,7 @@ from warp_like.passes import (
     expand,
     flatten_structs,
     fold,
+    fuse,
     inline,
     join_threads,
     licm,
@@ -31,6 +32,7 @@ from warp_like.passes import (
     lower_large_values,
     lower_slices,
     nested_arrays,
+    read_in_place,
     unroll,
 )
 from warp_like.passes.ad import (
@@ -155,6 +157,29 @@ def _large() -> Function:
     v = b.load(x, [i])
     total = loops.fold(b, t, lambda at: b.extract(v, *at), b.add)
     b.store(y, [i], b.insert_component(v, total, 0))
+    b.yield_()
+    return f
+
+
+def _sum_of_products() -> Function:
+    f, b = start(y=X)
+    (y,) = f.params
+    t = Vec(100, float32)
+    x = loops.tabulate(b, t, lambda at: b.cast(at[0], float32))
+    product = loops.tabulate(b, t, lambda at: b.mul(b.extract(x, *at), 2.0))
+    b.store(y, [tid(b)], loops.fold(b, t, lambda at: b.extract(product, *at), b.add))
+    b.yield_()
+    return f
+
+
+def _sum_of_row() -> Function:
+    f, b = start(x=X, n=int32, y=X)
+    x, n, y = f.params
+    t = Vec(100, float32)
+    with loop(b, 0, n, init=[b.insert(ops.Fill(b.constant(0.0, float32)), Tile((100,), float32)).result]) as load:
+        load.next = (b.insert_component(load.carried[0], b.load(x, [load.i]), load.i),)
+    total = loops.fold(b, t, lambda at: b.extract(load.results[0], *at), b.add)
+    b.store(y, [tid(b)], total)
     b.yield_()
     return f
 
@@ -375,6 +400,13 @@ EXAMPLES: dict[str, Example] = {
         count_from_end, count_from_end.count_from_end, _indirect, lambda: [np.array([3, 2, 1, 0], np.int32)]
     ),
     "lower_slices": Example(lower_slices, lower_slices.lower_slices, _slice, lambda: [floats()], (2,)),
+    "fuse": Example(fuse, fuse.fuse, _sum_of_products, lambda: [floats()]),
+    "read_in_place": Example(
+        read_in_place,
+        read_in_place.read_in_place,
+        _sum_of_row,
+        lambda: [np.linspace(0, 1, 100, dtype=np.float32), 70, floats()],
+    ),
     "lower_large_values": Example(
         lower_large_values,
         lower_large_values.lower_large_values,

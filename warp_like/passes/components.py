@@ -87,7 +87,10 @@ class Buffers:
         return dict(self._owner)
 
     def restore(self, owners: dict[Value, Value]) -> None:
-        """Give buffers back to those who had them, for the other side of a branch."""
+        """Let ``owners`` have their buffers, and nobody any other one, for the other side of a branch."""
+        for array in self._owner.keys() - owners.keys():
+            del self._owner[array]
+            self._free[self._key[array]].append(array)
         for array, owner in owners.items():
             self._claim(array, owner)
 

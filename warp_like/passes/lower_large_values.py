@@ -452,10 +452,12 @@ class _Lowerer(Rewriter):
     def branch(self, o: ops.If) -> None:
         wide = [k for k, r in enumerate(o.results) if self.in_memory(r.type)]
         before = self.buffers.owners()
+        after: list[dict[Value, Value]] = []
         candidates: dict[int, list[InMemory]] = {k: [] for k in wide}
         for r in o.regions():
             self.buffers.restore(before)
             self.block(r)
+            after.append(self.buffers.owners())
             for k in wide:
                 v, place = r.yielded[k], self.places[r.yielded[k]]
                 if isinstance(place, InMemory) and self.buffers.owns(v, place) and self.lifetimes.is_made_in(v, r):
@@ -464,7 +466,9 @@ class _Lowerer(Rewriter):
         for k in wide:
             own = [place for place in candidates[k] if place not in targets.values()]
             targets[k] = own[0] if own else self.buffers.take(o.results[k].type, o.results[k])
-        for r in o.regions():
+            self.buffers.hand_over(targets[k], o.results[k])  # it may be free after the last region
+        for r, owners in zip(o.regions(), after, strict=True):
+            self.buffers.restore(owners)
             self.at_end(r, [(r.yielded[k], targets[k]) for k in wide])
         self.finish(o, targets, o.regions())
 

@@ -18,6 +18,7 @@ from warp_like.passes.dce import dce
 from warp_like.passes.expand import expand
 from warp_like.passes.flatten_structs import flatten_structs
 from warp_like.passes.fold import fold
+from warp_like.passes.fuse import fuse
 from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.join_threads import join_threads
 from warp_like.passes.licm import licm
@@ -26,6 +27,7 @@ from warp_like.passes.lower_array_selects import lower_array_selects
 from warp_like.passes.lower_large_values import has_large_values, lower_large_values
 from warp_like.passes.lower_slices import lower_slices
 from warp_like.passes.nested_arrays import keep_nested_arrays
+from warp_like.passes.read_in_place import read_in_place
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.team.bodies import expand_together
 from warp_like.passes.team.spread import fits, spread
@@ -88,6 +90,10 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
     run("dce", dce)
     run.function.is_tiled = run.function.is_tiled or works_on_tiles(run.function)
     if has_large_values(run.function):
+        run("fuse", fuse)
+        run("dce", dce)
+        run("read_in_place", read_in_place)
+        run("dce", dce)
         run("lower_large_values", lower_large_values)
         run("fold", fold)
         run("cse", cse)

@@ -1,0 +1,129 @@
+"""Which tiles are read where they are in an array, and which need a copy."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from tests.interpreter import run
+from tests.ir_builder import assert_same, count
+from tests.passes.tile_functions import after, expanded, tiles
+from warp_like.ir import ops
+from warp_like.passes.fuse import fuse
+from warp_like.passes.read_in_place import read_in_place
+
+N, M = 20, 40
+Matrix = wp.array2d(dtype=wp.float64)
+KERNELS: list[tuple[Any, int, int]] = []
+
+
+def leaves(copies: int, versions: int) -> Any:
+    """Note a kernel that has so many loops that make tiles, and so much code in two versions."""
+
+    def note(f: Any) -> Any:
+        KERNELS.append((wp.kernel(f, module="unique"), copies, versions))
+        return f
+
+    return note
+
+
+@leaves(1, 1)
+def a_sum(a: Matrix, b: Matrix, at: int):
+    b[0, 0] = wp.tile_sum(wp.tile_load(a, shape=(N, M), offset=(0, at)))[0]
+
+
+@leaves(0, 0)
+def a_promise(a: Matrix, b: Matrix, at: int):
+    b[0, 0] = wp.tile_sum(wp.tile_load(a, shape=(N - 2, M - 8), offset=(1, 2), bounds_check=False))[0]
+
+
+@leaves(2, 1)  # one version for both
+def two_at_once(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a, shape=(N, M))
+    s = wp.tile_load(b, shape=(N, M), offset=(at, 0))
+    total = wp.tile_sum(t * s)
+    b[0, 0] = total[0] + wp.tile_max(t)[0]
+
+
+@leaves(3, 1)  # exponentials are a tile, in both versions
+def a_softmax(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a[at], shape=M)
+    e = wp.tile_map(wp.exp, t - wp.tile_broadcast(wp.tile_max(t), shape=(M,)))
+    wp.tile_store(b[0], wp.tile_map(wp.div, e, wp.tile_broadcast(wp.tile_sum(e), shape=(M,))))
+
+
+@leaves(2, 1)  # where the second tile is depends on the first one
+def the_place_of_another(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a, shape=(N, M))
+    s = wp.tile_load(b[at], shape=M, offset=(wp.tile_argmax(t)[0] // M,))
+    b[0, 0] = wp.tile_sum(t)[0] * wp.tile_sum(s)[0]
+
+
+@leaves(1, 0)  # the store comes between the load and the sum, and the arrays may be one
+def overwritten_before_the_read(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a, shape=(N, M))
+    b[at, 1] = wp.float64(7.0)
+    b[0, 0] = wp.tile_sum(t)[0]
+
+
+@leaves(1, 0)  # the loop reads what it has written
+def overwritten_by_the_loop_that_reads(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a, shape=(N, M))
+    for i in range(N - 1):
+        b[i, at] = wp.tile_sum(t[N - 1 - i])[0]
+
+
+@leaves(1, 0)
+def stored(a: Matrix, b: Matrix, at: int):
+    wp.tile_store(b, wp.tile_load(a, shape=(N, M)), offset=(0, at))
+
+
+@leaves(3, 0)  # many reads of each number
+def a_product(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a, shape=(N, M))
+    b[0, at] = wp.tile_sum(wp.tile_matmul(t, wp.tile_transpose(t)))[0]
+
+
+@leaves(1, 1)
+def in_a_loop(a: Matrix, b: Matrix, at: int):
+    total = wp.float64(0.0)
+    for i in range(N + at):
+        total += wp.tile_sum(wp.tile_load(a[i % (N - 1)], shape=M))[0]
+    b[0, 0] = total
+
+
+@leaves(1, 0)  # columns, which lie apart
+def columns(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a, shape=(N, M))
+    b[0, 0] = wp.tile_sum(wp.tile_transpose(t) * wp.float64(2.0))[0]
+
+
+def arguments(rows: int, one: bool) -> list[Any]:
+    a = np.random.default_rng(3).normal(size=(rows, M))
+    return [a, a if one else np.random.default_rng(4).normal(size=(N, M)), 1]
+
+
+@pytest.mark.parametrize("kernel, copies, versions", KERNELS, ids=lambda x: getattr(x, "key", ""))
+def test_what_is_left(kernel: Any, copies: int, versions: int):
+    fused = after(expanded(kernel), fuse)
+    got = after(fused, read_in_place)
+    for rows in (N, N - 1):
+        assert_same(fused, got, arguments(rows, False), (1,))
+    assert count(got, ops.If) - count(fused, ops.If) == versions
+    made = after(got, fuse)
+    assert tiles(made) == copies
+
+
+@pytest.mark.parametrize("kernel", [k for k, _, _ in KERNELS], ids=lambda k: k.key)
+@pytest.mark.parametrize("one", [False, True], ids=["apart", "one array"])
+def test_compiled_code_agrees(kernel: Any, one: bool):
+    before = expanded(kernel)
+    for rows, options in ((N, {}), (N - 1, {"vector_width": 4})):
+        a, b, at = arguments(rows, one)
+        c, d, _ = arguments(rows, one)
+        d = c if one else d
+        wp.launch_tiled(kernel, dim=1, inputs=[a, b, at], block_dim=64, options=options)
+        run(before, [c, d, at], (1,))
+        np.testing.assert_allclose(a, c, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(b, d, rtol=1e-12, atol=1e-14)
