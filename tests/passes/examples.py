@@ -20,9 +20,11 @@ from warp_like.passes import (
     count_from_end,
     cse,
     dce,
+    decouple_iterations,
     expand,
     flatten_structs,
     fold,
+    fold_comparisons,
     fuse,
     inline,
     join_threads,
@@ -157,6 +159,27 @@ def _large() -> Function:
     v = b.load(x, [i])
     total = loops.fold(b, t, lambda at: b.extract(v, *at), b.add)
     b.store(y, [i], b.insert_component(v, total, 0))
+    b.yield_()
+    return f
+
+
+def _checked() -> Function:
+    f, b = start(y=X)
+    with loop(b, 0, 10) as body:
+        inside = b.bit_and(b.ge(body.i, 0), b.lt(body.i, 10))
+        b.store(f.params[0], [b.index(0)], b.select(inside, b.cast(body.i, float32), b.constant(0.0, float32)))
+    b.yield_()
+    return f
+
+
+def _reverse_of_map() -> Function:
+    f, b = start(x=X, y=X)
+    t = Vec(100, float32)
+    g = loops.tabulate(b, t, lambda at: b.load(f.params[0], at))
+    with loop(b, 99, -1, -1, [g]) as body:
+        (rest,), at = body.carried, body.i
+        b.atomic("add", f.params[1], [at], b.extract(rest, at))
+        body.next = (b.insert_component(rest, b.constant(0.0, float32), at),)
     b.yield_()
     return f
 
@@ -400,6 +423,16 @@ EXAMPLES: dict[str, Example] = {
         count_from_end, count_from_end.count_from_end, _indirect, lambda: [np.array([3, 2, 1, 0], np.int32)]
     ),
     "lower_slices": Example(lower_slices, lower_slices.lower_slices, _slice, lambda: [floats()], (2,)),
+    "fold_comparisons": Example(
+        fold_comparisons, fold_comparisons.fold_comparisons, _checked, lambda: [floats()], (1,)
+    ),
+    "decouple_iterations": Example(
+        decouple_iterations,
+        decouple_iterations.decouple_iterations,
+        _reverse_of_map,
+        lambda: [np.linspace(0, 1, 100, dtype=np.float32), np.zeros(100, np.float32)],
+        (1,),
+    ),
     "fuse": Example(fuse, fuse.fuse, _sum_of_products, lambda: [floats()]),
     "read_in_place": Example(
         read_in_place,

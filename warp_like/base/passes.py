@@ -20,7 +20,7 @@ ROUTE: dict[str, tuple[str, ...]] = {
     "optimise": ("fold", "cse", "licm", "dce"),
     "finish": (
         *("finite_checks", "lower_local_atomics", "expand", "fold", "cse", "dce"),
-        *("fuse", "read_in_place", "lower_large_values"),
+        *("fold_comparisons", "decouple_iterations", "fuse", "read_in_place", "lower_large_values"),
     ),
     "team": (
         *("finite_checks", "lower_local_atomics", "expand_together", "expand", "fold", "cse", "dce"),

@@ -48,19 +48,14 @@ def _of_wide_rows(b: Emitter, t: Tile, element: Element, combine: Combine, ident
     whole = columns - columns % WIDE
     partial = Tile((WIDE,), t.dtype)
 
-    def update(made: Value, count: int, other: Callable[[Value, Value], Value]) -> Value:
-        """Combine the first partial results with others."""
-
-        def one(k: Value, made: Value) -> list[Value]:
-            return [b.insert_component(made, other(b.extract(made, k), k), k)]
-
-        return counted(b, 0, count, [made], one)[0]
-
     def row(at: Index, made: Value, begin: int = 0) -> list[Value]:
         def part(j: Value, made: Value) -> list[Value]:
-            return [update(made, WIDE, lambda total, k: combine(total, element((*at, b.add(j, k)))))]
+            return counted(b, 0, WIDE, [made], lambda k, made: [update(at, j, k, made)])
 
         return counted(b, begin, whole, [made], part, WIDE)
+
+    def update(at: Index, j: Value, k: Value, made: Value) -> Value:
+        return b.insert_component(made, combine(b.extract(made, k), element((*at, b.add(j, k)))), k)
 
     if identity is not None:
         (totals,) = over(b, outer, [b.constant(identity, partial)], row)
@@ -71,13 +66,13 @@ def _of_wide_rows(b: Emitter, t: Tile, element: Element, combine: Combine, ident
     half = WIDE
     while half > CARRIED:
         half //= 2
-        totals = update(totals, half, functools.partial(_other_half, b, totals, half, combine))
+        totals = tabulate(b, Tile((half,), t.dtype), functools.partial(_of_halves, b, totals, half, combine))
     total = _in_halves([b.extract(totals, k) for k in range(CARRIED)], combine)
     return _with_rest(b, t, whole, total, element, combine)
 
 
-def _other_half(b: Emitter, totals: Value, half: int, combine: Combine, total: Value, k: Value) -> Value:
-    return combine(total, b.extract(totals, b.add(k, half)))
+def _of_halves(b: Emitter, totals: Value, half: int, combine: Combine, at: Index) -> Value:
+    return combine(b.extract(totals, *at), b.extract(totals, b.add(at[0], half)))
 
 
 def _of_rows(b: Emitter, t: Tile, element: Element, combine: Combine, identity: float | None) -> Value:

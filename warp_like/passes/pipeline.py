@@ -15,9 +15,11 @@ from warp_like.passes.checks import debug_checks, finite_checks
 from warp_like.passes.count_from_end import count_from_end
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
+from warp_like.passes.decouple_iterations import decouple_iterations
 from warp_like.passes.expand import expand
 from warp_like.passes.flatten_structs import flatten_structs
 from warp_like.passes.fold import fold
+from warp_like.passes.fold_comparisons import fold_comparisons
 from warp_like.passes.fuse import fuse
 from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.join_threads import join_threads
@@ -90,6 +92,12 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
     run("dce", dce)
     run.function.is_tiled = run.function.is_tiled or works_on_tiles(run.function)
     if has_large_values(run.function):
+        run("fold_comparisons", fold_comparisons)
+        run("fold", fold)
+        run("decouple_iterations", decouple_iterations)
+        run("fold", fold)
+        run("cse", cse)
+        run("dce", dce)
         run("fuse", fuse)
         run("dce", dce)
         run("read_in_place", read_in_place)
