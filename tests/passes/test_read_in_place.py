@@ -13,7 +13,7 @@ from warp_like.ir import ops
 from warp_like.passes.fuse import fuse
 from warp_like.passes.read_in_place import read_in_place
 
-N, M = 20, 40
+N, M = 20, 72
 Matrix = wp.array2d(dtype=wp.float64)
 KERNELS: list[tuple[Any, int, int]] = []
 
@@ -127,3 +127,24 @@ def test_compiled_code_agrees(kernel: Any, one: bool):
         run(before, [c, d, at], (1,))
         np.testing.assert_allclose(a, c, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(b, d, rtol=1e-12, atol=1e-14)
+
+
+@wp.kernel
+def few_numbers(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a, shape=(3, 4))
+    if at > 1:
+        b[0, 0] = wp.float64(0.0)
+    else:
+        t = wp.tile_map(wp.min, wp.tile_load(b, shape=(3, 4), offset=(0, 1)), t)
+    wp.tile_store(b, t)
+
+
+def test_few_numbers_are_copied():
+    """A version of such code without copies, all loops unrolled, made LLVM's vectoriser give invalid code."""
+    f = after(expanded(few_numbers), fuse)
+    assert count(after(f, read_in_place), ops.If) == count(f, ops.If)
+    a, b, at = arguments(N, False)
+    wanted = b.copy()
+    wanted[:3, :4] = np.minimum(b[:3, 1:5], a[:3, :4])
+    wp.launch_tiled(few_numbers, dim=1, inputs=[a, b, at], block_dim=64)
+    np.testing.assert_array_equal(b, wanted)

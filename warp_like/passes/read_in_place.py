@@ -96,6 +96,8 @@ from warp_like.passes.tabulations import Tabulation, tabulation
 
 MOST_LOADS = 4
 """How often a number may be loaded from its array, whose rows may lie apart, in place of one copy and its reads."""
+FEWEST = 64
+"""The fewest numbers of a value that is read in place: few are soon copied, in loops that may be unrolled."""
 MOST_OPS = 32
 """The most ops that load a number: its address, and views on the way."""
 MOST_VERSIONED = 400
@@ -164,6 +166,8 @@ class _Reader:
 
     def pays(self, made: Tabulation, found: Sequence[ops.Extract], b: Block) -> bool:
         """Whether to load each element where it is read."""
+        if element_count(made.value.type) < FEWEST:
+            return False
         is_load = made.loads and all(map(is_cheap, made.walk())) and len(made.body) <= MOST_OPS
         few = is_load and self.reads.times(found, b) <= MOST_LOADS * element_count(made.value.type)
         return few and all(self.goes_along_rows(o, b) for o in found)
