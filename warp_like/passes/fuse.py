@@ -160,6 +160,9 @@ class _Fuser:
             return False
         if not t.varies:
             return True
+        reads = (*found, *(o for o in made if isinstance(o, ops.Extract) and is_large(o.x.type)))
+        if not all(_is_plain(i) for o in reads for i in o.indices):
+            return False
         once = self.reads.times(found, self.reads.block_of[t.loop]) <= element_count(t.value.type)
         return once and (all(map(is_cheap, made)) or all(self.is_in_map(e, t) for e in found))
 
@@ -173,3 +176,15 @@ class _Fuser:
         """Whether ``o`` is in a loop of which LLVM makes vectors whatever its iterations compute."""
         around = self.reads.loops(o, self.reads.block_of[t.loop])
         return bool(around) and all(is_large(r.type) for r in around[0].results)
+
+
+def _is_plain(index: Value) -> bool:
+    """Whether ``index`` is a sum; reads at others, as in a transform, may lie anywhere, and make no vectors."""
+    match index.op:
+        case None | ops.Constant():
+            return True
+        case ops.Cast(x=x):
+            return _is_plain(x)
+        case ops.Apply(fn="add", args=args):
+            return all(map(_is_plain, args))
+    return False
