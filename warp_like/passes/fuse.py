@@ -164,7 +164,8 @@ class _Fuser:
         if not all(_is_plain(i) for o in reads for i in o.indices):
             return False
         once = self.reads.times(found, self.reads.block_of[t.loop]) <= element_count(t.value.type)
-        return once and (all(map(is_cheap, made)) or all(self.is_in_map(e, t) for e in found))
+        is_table = len(reads) == len(found)  # of numbers that LLVM may know, or make once for all threads
+        return once and (all(map(is_cheap, made)) or (not is_table and all(self.is_in_map(e, t) for e in found)))
 
     def reads_for_good(self, o: Op) -> bool:
         """Whether the value that ``o`` reads, if any, is never changed in place; a later read would need a copy."""
