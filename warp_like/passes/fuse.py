@@ -180,12 +180,12 @@ class _Fuser:
 
 
 def _is_plain(index: Value) -> bool:
-    """Whether ``index`` is a sum; reads at others, as in a transform, may lie anywhere, and make no vectors."""
+    """Whether ``index`` is a sum or difference; reads at others, as in a transform, may lie anywhere, and make no vectors."""
     match index.op:
         case None | ops.Constant():
             return True
         case ops.Cast(x=x):
             return _is_plain(x)
-        case ops.Apply(fn="add", args=args):
+        case ops.Apply(fn="add" | "sub", args=args):
             return all(map(_is_plain, args))
     return False
