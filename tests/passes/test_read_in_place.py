@@ -67,7 +67,7 @@ def overwritten_before_the_read(a: Matrix, b: Matrix, at: int):
     b[0, 0] = wp.tile_sum(t)[0]
 
 
-@leaves(1, 0)  # the loop reads what it has written
+@leaves(2, 0)  # the loop reads what it has written; an index that may count from the end is no sum
 def overwritten_by_the_loop_that_reads(a: Matrix, b: Matrix, at: int):
     t = wp.tile_load(a, shape=(N, M))
     for i in range(N - 1):

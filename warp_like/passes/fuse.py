@@ -180,7 +180,7 @@ class _Fuser:
 
 
 def _is_plain(index: Value) -> bool:
-    """Whether ``index`` is a sum or difference; reads at others, as in a transform, may lie anywhere, and make no vectors."""
+    """Whether ``index`` is a sum; reads at others, as in a transform, may lie anywhere, and make no vectors."""
     match index.op:
         case None | ops.Constant():
             return True
