@@ -553,7 +553,8 @@ PyMethodDef methods[] = {
     {"install", install, METH_VARARGS,
      "install($self, contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0, rows=1, "
      "reaches=b'', takes=False, /)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of "
-     "`rows` rows at once. On CUDA, the driver's function, whose blocks of `lanes` threads run one thread each if these "
+     "`rows` rows at once. On CUDA, the driver's function, whose blocks of `lanes` threads run one thread each if "
+     "these "
      "are several; the most threads of its blocks and the address of its "
      "CudaContext. A launch that `reaches`, as `base.reach` packs them, out of an array is declined. Code that `takes` "
      "elements, of arrays that are flagged so and of no others, is told while no other thread can touch these."},
