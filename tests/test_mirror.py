@@ -25,6 +25,7 @@ APART = {
 UNTESTED = {
     "builtins/device": "bodies of builtins, which the table tests of builtins/ run row by row",
     "jax_experimental": "older paths of functions that tests/interop tests",
+    "passes/team": "tests/passes/test_team.py and tests/runtime/cuda test them together",
     "runtime/cpu": "the device that all other tests run on",
 }
 """Folders of the package that need no folder of tests."""

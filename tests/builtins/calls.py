@@ -54,6 +54,11 @@ class Case:
         return f"{self.row.name}({', '.join(map(str, self.types))}){which}"
 
 
+def is_query(row: Overload) -> bool:
+    """Whether a row asks an object by id: ``tests/runtime/geometry`` tests and compiles these."""
+    return isinstance(row.lower, Inline) and row.lower.called
+
+
 def rows() -> list[Overload]:
     """All rows that take values, in order; those that ask objects by id have tests of their own."""
     return [
@@ -62,7 +67,7 @@ def rows() -> list[Overload]:
         for row in overloads
         if row.patterns
         and not any(isinstance(p, (Array, ArrayOf, TileOf)) for p in row.patterns)
-        and not (isinstance(row.lower, Inline) and row.lower.called)
+        and not is_query(row)
         and row.name != "_detached"  # whose derivative is 0 although it is the identity
     ]
 

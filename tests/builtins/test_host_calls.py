@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tests.builtins.calls import Case, cases, has_reference, reference, smooth
+from tests.builtins.calls import Case, cases, has_reference, is_query, reference, smooth
 from warp_like.builtins.patterns import TileOf
 from warp_like.frontend.builtin import Builtin, public_builtins
 from warp_like.ir.types import float64
@@ -86,9 +86,9 @@ def test_every_row_with_a_reference_can_be_called(case: Case) -> None:
 
 
 def test_all_builtins_but_a_few_can_be_called() -> None:
-    """The others take arrays or tiles, or draw in a loop that only the kernel language has."""
+    """The others take arrays, tiles or ids, or draw in a loop that only the kernel language has."""
     rows = [row for name in public_builtins() for row in Builtin(name).rows if row.ref is None and row.group != "Tiles"]
-    only_kernels = {row.name for row in rows if not any(isinstance(p, TileOf) for p in row.patterns)}
+    only_kernels = {row.name for row in rows if not (is_query(row) or any(isinstance(p, TileOf) for p in row.patterns))}
     atomics = {f"atomic_{kind}" for kind in ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")}
     assert only_kernels == {"tid", "poisson", "sample_cdf", "address_of", "shared_array", *atomics}
 

@@ -13,7 +13,7 @@ import pytest
 
 import warp_like.builtins  # noqa: F401  (fills the registry)
 from tests.backend.running import to_plain_object
-from tests.builtins.calls import cases, has_reference
+from tests.builtins.calls import cases, has_reference, is_query
 from tests.ir_builder import start, tid
 from tests.long_tail import more, tail
 from warp_like.backend.compile import to_ptx
@@ -57,7 +57,8 @@ def shown(x: Overload | bool) -> str:
 def rows() -> list[Overload]:
     """The rows that the kernels below call: all that is lowered and takes no array; tiles have tests of their own."""
     lowered = [row for name in sorted(REGISTRY) for row in REGISTRY[name] if isinstance(row.lower, LOWERED)]
-    return [row for row in lowered if not any(isinstance(p, (Array, ArrayOf, TileOf)) for p in row.patterns)]
+    apart = [row for row in lowered if any(isinstance(p, (Array, ArrayOf, TileOf)) for p in row.patterns)]
+    return [row for row in lowered if row not in apart and not is_query(row)]
 
 
 def typings(row: Overload) -> Iterator[tuple[Type, ...]]:

@@ -71,6 +71,19 @@ def between(x: Rows, out: Rows, lo: int, hi: int):
     out[i, 0] = total
 
 
+@wp.kernel
+def scaled(x: Rows, out: Rows):
+    """The second loop uses what replaces the result of the first one."""
+    i = wp.tid()
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += x[i, k]
+    largest = 0.0
+    for k in range(x.shape[1]):
+        largest = wp.max(largest, x[i, k] * total)
+    out[i, 0] = largest
+
+
 def table(rows: int = 37, columns: int = 23, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(columns).standard_normal((rows, columns)).astype(dtype)
 
@@ -84,6 +97,7 @@ CASES: dict[Any, Callable[[], list[Any]]] = {
         np.random.default_rng(1).permutation(37).astype(np.int32),
         np.zeros((37, 23), np.float32),
     ],
+    scaled: lambda: [table(), np.zeros((37, 1), np.float32)],
     between: lambda: [table(37, 60), np.zeros((37, 1), np.float32), 2, 29],
 }
 

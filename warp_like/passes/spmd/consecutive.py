@@ -135,7 +135,8 @@ class _Rewriter(Rewriter):
         made = b.for_(o.lo, middle, b.constant(count, o.lo.type), o.init, self.steps(found, count))
         if known is not None and known % count == 0:
             return tuple(made)
-        return tuple(b.for_(middle, o.hi, o.step, made, Cloner().block(o.body)))
+        rest = Cloner(dict(self.mapping)).block(o.body)  # what it uses may have been replaced
+        return tuple(b.for_(middle, o.hi, o.step, made, rest))
 
     def steps(self, found: _Loop, count: int) -> Block:
         i, *params = (Value(p.type, p.hint) for p in found.loop.body.params)
@@ -146,7 +147,7 @@ class _Rewriter(Rewriter):
         with self.b.into(Block([i, *params])) as block:
             for k in range(count):
                 number = self.b.add(i, k) if k else i
-                cloner = Cloner(dict(zip(found.loop.body.params, (number, *carried), strict=True)))
+                cloner = Cloner({**self.mapping, **dict(zip(found.loop.body.params, (number, *carried), strict=True))})
                 for o in found.loop.body.ops[:-1]:
                     if o not in found.accesses:
                         self.b.block.ops.append(cloner.op(o))
