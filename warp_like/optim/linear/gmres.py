@@ -12,7 +12,7 @@ from typing import Any
 import warp_like as wp
 from warp_like.optim.linear.operators import numbers
 from warp_like.optim.linear.state import EPSILON, LinearSolverState, Problem, Result, restart_interval
-from warp_like.optim.linear.steps import quotient
+from warp_like.optim.linear.steps import quotient, system_of
 
 
 @wp.kernel(enable_backward=False)
@@ -21,9 +21,7 @@ def _scale_to(
 ) -> None:
     """Write a vector of length 1, or zero."""
     i = wp.tid()
-    system = 0
-    if batched:
-        system = systems[i]
+    system = system_of(batched, systems, i)
     result = out.dtype(0)
     if system >= 0:
         result = quotient(vector[i], wp.sqrt(norm_sq[system]))
@@ -35,9 +33,7 @@ def _subtract_rows(
     batched: bool, systems: wp.array[int], factors: wp.array2d[Any], rows: wp.array2d[Any], vector: wp.array[Any]
 ) -> None:
     i = wp.tid()
-    system = 0
-    if batched:
-        system = systems[i]
+    system = system_of(batched, systems, i)
     if system >= 0:
         total = vector[i]
         for k in range(factors.shape[0]):
@@ -50,9 +46,7 @@ def _add_rows(
     batched: bool, systems: wp.array[int], factors: wp.array2d[Any], rows: wp.array2d[Any], vector: wp.array[Any]
 ) -> None:
     i = wp.tid()
-    system = 0
-    if batched:
-        system = systems[i]
+    system = system_of(batched, systems, i)
     total = vector.dtype(0)
     if system >= 0:
         for k in range(factors.shape[0]):

@@ -11,6 +11,15 @@ import warp_like as wp
 
 
 @wp.func
+def system_of(batched: bool, systems: wp.array[int], i: int) -> int:
+    """Return the system of a batch that number ``i`` of a vector belongs to; less than 0 for none."""
+    system = 0
+    if batched:
+        system = systems[i]
+    return system
+
+
+@wp.func
 def quotient(a: Any, b: Any) -> Any:
     """Return ``a / b``, and 0 where ``b`` is 0."""
     result = a.dtype(0)
@@ -50,9 +59,7 @@ def advance(
 ) -> None:
     """``x += length * direction`` and ``r -= length * change``."""
     i = wp.tid()
-    system = 0
-    if batched:
-        system = systems[i]
+    system = system_of(batched, systems, i)
     if system >= 0:
         alpha = length[system]
         x[i] = x[i] + alpha * direction[i]
@@ -65,9 +72,7 @@ def subtract(
 ) -> None:
     """``r -= length * change``."""
     i = wp.tid()
-    system = 0
-    if batched:
-        system = systems[i]
+    system = system_of(batched, systems, i)
     if system >= 0:
         r[i] = r[i] - length[system] * change[i]
 
@@ -76,8 +81,6 @@ def subtract(
 def turn(batched: bool, systems: wp.array[int], beta: wp.array[Any], z: wp.array[Any], p: wp.array[Any]) -> None:
     """``p = z + beta * p``."""
     i = wp.tid()
-    system = 0
-    if batched:
-        system = systems[i]
+    system = system_of(batched, systems, i)
     if system >= 0:
         p[i] = z[i] + beta[system] * p[i]
