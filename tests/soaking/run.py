@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.soaking.kinds import Rng
-from tests.soaking.plateau import Verdict, judge
+from tests.soaking.plateau import LEAST_SAMPLES, Verdict, judge
 
 BOUNDS = {"resident_kib": 0.1, "objects": 0.02}
 """How much each of these may grow with an operation: of memory, a tenth of a leak of 1 KiB in every operation."""
@@ -72,7 +72,7 @@ class Soak:
         self._over = False
 
     def run(self) -> None:
-        """Work until the time is over, or a result is wrong."""
+        """Work until the time is over and there are samples that a slope can be found in, or a result is wrong."""
         workers = [
             threading.Thread(target=self._work, args=(str(i),), name=f"soak {i}", daemon=True)
             for i in range(self.options.threads)
@@ -80,7 +80,7 @@ class Soak:
         for worker in workers:
             worker.start()
         every = max(0.2, self.options.seconds / self.options.samples)
-        while time.monotonic() - self._began < self.options.seconds and not self.failures:
+        while not self._enough() and not self.failures:
             time.sleep(every)
             self._sample()
         self._over = True
@@ -88,6 +88,11 @@ class Soak:
             worker.join(timeout=120)
             if worker.is_alive():
                 self.failures.append(f"{worker.name} does not end: an operation hangs")
+
+    def _enough(self) -> bool:
+        """Whether it may end: where a sample takes long, the time alone would leave none in the second half."""
+        over = time.monotonic() - self._began >= self.options.seconds
+        return over and len(self.samples) >= 2 * LEAST_SAMPLES
 
     def _work(self, name: str) -> None:
         rng = Rng(name, self.options.seed)
