@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import tests.soaking.frameworks  # noqa: F401 (adds its kinds)
+import warp_like as wp
 from tests.soaking import run
 from tests.soaking.kinds import KINDS, Rng
 from tests.soaking.plateau import LEAST_OPERATIONS, judge
@@ -63,6 +64,12 @@ def test_each_kind_of_work(name):
         KINDS[name](rng)
 
 
+@pytest.fixture
+def _own_cache(tmp_path, monkeypatch):
+    """As the command has: a sample counts the files of the cache, and a user's has many."""
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path / "cache"))
+
+
 def soak(tmp_path, work, seconds):
     options = run.options(["--seconds", str(seconds), "--threads", "2", "--samples", "40", "--out", str(tmp_path)])
     found = Soak(options, {work.__name__: work})
@@ -74,6 +81,7 @@ def soak(tmp_path, work, seconds):
     return found
 
 
+@pytest.mark.usefixtures("_own_cache")
 def test_a_run_that_leaks_fails(tmp_path, capsys, monkeypatch):
     held = []
     monkeypatch.setattr(run, "_resident", lambda: len(held))  # the leak alone, however busy the machine is
@@ -95,6 +103,7 @@ def test_resident_memory_is_seen():
     assert run._resident() - before > len(held) // 1024 // 2  # the rest of the process may give memory back
 
 
+@pytest.mark.usefixtures("_own_cache")
 def test_a_wrong_result_ends_the_run(tmp_path, capsys):
     def wrong(rng):
         raise AssertionError("2 is not 3")
