@@ -10,11 +10,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import tests.passes.test_join_threads as threads
 import warp_like as wp
 from tests.cuda_emulation import CudaKernel
 from tests.frontend.tiles.programs import BLOCKS, PROGRAMS, SHAPE
 from tests.long_tail import tail
+from tests.passes.block_oracle import COLUMNS, data, expected, slope
+from tests.passes.test_join_threads import PROGRAMS as OF_THREADS
+from tests.passes.test_joined_tiles import COUNT, ON_TILES
 from warp_like.backend.target import Options as LoweringOptions
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Options, Signature
@@ -56,7 +58,7 @@ def forgotten(device: str) -> Iterator[None]:
     """Drop what was compiled for the device before it is gone."""
     yield
     own = wp.get_module(__name__).kernels.values()
-    for kernel in [*(k for k, _ in PROGRAMS.values()), *threads.ON_TILES, *own]:
+    for kernel in [*(k for k, _ in PROGRAMS.values()), *ON_TILES, *own]:
         forget(kernel)
 
 
@@ -77,25 +79,25 @@ def test_programs(device: str, name: str, block_dim: int) -> None:
     assert teams(kernel) == {block_dim}
 
 
-@pytest.mark.parametrize("kernel", threads.ON_TILES, ids=lambda k: k.key)
+@pytest.mark.parametrize("kernel", ON_TILES, ids=lambda k: k.key)
 def test_threads_and_tiles(device: str, kernel: Any) -> None:
-    given = np.random.default_rng(3).uniform(-1.0, 1.0, (3, threads.COUNT))
-    x, y = wp.array(given, device=device, requires_grad=True), wp.zeros((3, threads.COLUMNS), dtype=f64, device=device)
+    given = np.random.default_rng(3).uniform(-1.0, 1.0, (3, COUNT))
+    x, y = wp.array(given, device=device, requires_grad=True), wp.zeros((3, COLUMNS), dtype=f64, device=device)
     y.requires_grad = True
     for block_dim in (2, 5):
         x.grad.zero_()
         y.zero_()
         with wp.Tape() as tape:
             wp.launch_tiled(kernel, dim=3, inputs=[x, y], block_dim=block_dim, device=device)
-        np.testing.assert_allclose(y.numpy(), threads.ON_TILES[kernel](given, block_dim), rtol=1e-12, atol=1e-12)
-        weights = np.random.default_rng(1).uniform(-1.0, 1.0, (3, threads.COLUMNS))
+        np.testing.assert_allclose(y.numpy(), ON_TILES[kernel](given, block_dim), rtol=1e-12, atol=1e-12)
+        weights = np.random.default_rng(1).uniform(-1.0, 1.0, (3, COLUMNS))
         tape.backward(grads={y: wp.array(weights, dtype=f64, device=device)})
-        at = lambda moved, b=block_dim: threads.ON_TILES[kernel](moved, b)  # noqa: E731
-        np.testing.assert_allclose(x.grad.numpy(), threads.slope(at, given, weights), atol=1e-7)
+        at = lambda moved, b=block_dim: ON_TILES[kernel](moved, b)  # noqa: E731
+        np.testing.assert_allclose(x.grad.numpy(), slope(at, given, weights), atol=1e-7)
 
 
 @pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize("kernel", threads.PROGRAMS, ids=lambda k: k.key)
+@pytest.mark.parametrize("kernel", OF_THREADS, ids=lambda k: k.key)
 def test_threads_of_joined_blocks(kernel: Any, apart: bool) -> None:
     """What threads do between barriers of the user's, each as one of a team, in any order."""
     n, block_dim = 11, 4
@@ -103,8 +105,8 @@ def test_threads_of_joined_blocks(kernel: Any, apart: bool) -> None:
     f = optimised(kernel.source, Signature(kernel.types, options=options, sums=apart), team=block_dim)
     assert f.team == block_dim
     y, grid = np.zeros((n, 6)), (-(-n // block_dim),)
-    CudaKernel(f, LoweringOptions()).in_blocks([threads.data(n), y, 3], grid, *grid, block_dim)
-    wanted = threads.expected(kernel, threads.data(n), 3, block_dim)
+    CudaKernel(f, LoweringOptions()).in_blocks([data(n), y, 3], grid, *grid, block_dim)
+    wanted = expected(kernel, data(n), 3, block_dim)
     np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12)
 
 
