@@ -309,3 +309,49 @@ def test_threads_draw_random_elements_in_turns(block_dim: int) -> None:
             states[e % block_dim] = pcg(states[e % block_dim])
             wanted[i, e] = states[e % block_dim]
     np.testing.assert_array_equal(out.numpy(), wanted.view(np.int32))
+
+
+def of_vectors(length: int) -> Any:
+    vector = wp.types.vector(length, f64)
+
+    @wp.kernel
+    def vectors(x: A, y: A2, n: int):
+        i = wp.tid()
+        v = vector(x[i])
+        v[n] = x[i] * x[i]
+        w = v
+        total = wp.block_sum(v)
+        if total[n] > f64(0.0):
+            w = v * total[0]
+            total += wp.block_sum(w)
+        y[i, 0] = wp.dot(w, w)
+        y[i, 1] = total[n]
+
+    return vectors
+
+
+def _of_vectors(x: np.ndarray, length: int, n: int, block_dim: int) -> np.ndarray:
+    y = np.zeros((len(x), 2))
+    for first in range(0, len(x), block_dim):
+        own = x[first : first + block_dim]
+        v = np.repeat(own[:, None], length, axis=1)
+        v[:, n] = own**2
+        w = v * v[:, 0].sum()
+        y[first : first + block_dim, 0] = (w**2).sum(axis=1)
+        y[first : first + block_dim, 1] = v[:, n].sum() + w[:, n].sum()
+    return y
+
+
+@pytest.mark.parametrize("length", [80, 20])
+def test_vectors_in_memory_live_across_cuts(length: int) -> None:
+    """Those of 80 numbers are large; those of 20 are in memory since they are indexed by a variable."""
+    kernel, given = of_vectors(length), data(7)
+    x = wp.array(given, dtype=f64, requires_grad=True)
+    y = wp.zeros((7, 2), dtype=f64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(kernel, 7, inputs=[x, y, 3], block_dim=4)
+    np.testing.assert_allclose(y.numpy(), _of_vectors(given, length, 3, 4), rtol=1e-12)
+    weights = np.random.default_rng(1).uniform(-1.0, 1.0, y.shape)
+    tape.backward(grads={y: wp.array(weights, dtype=f64)})
+    wanted = slope(lambda at: _of_vectors(at, length, 3, 4), given, weights)
+    np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-6)

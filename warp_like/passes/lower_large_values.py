@@ -283,15 +283,21 @@ class _Lowerer(Rewriter):
         if isinstance(o.x.type, Scalar):
             self.places[o.result] = Same(o.x)
             return
-        place, parts = self.new(o.result), self.b.components(o.x)
-        count = element_count(o.result.type) // len(parts)
+        size = element_count(o.x.type)
+        in_memory = self.in_memory(o.x.type)
+        if in_memory and not isinstance(self.places[o.x], InMemory):
+            self.places[o.result] = self.places[o.x]
+            return
+        place, parts = self.new(o.result), () if in_memory else self.b.components(o.x)
 
         def put(i: Value) -> None:
-            first = self.b.mul(i, len(parts))
+            first = self.b.mul(i, size)
+            if in_memory:
+                each(self.b, size, lambda k: store(self.b, place, self.b.add(first, k), self.component(o.x, k)))
             for k, x in enumerate(parts):
                 store(self.b, place, self.b.add(first, k), x)
 
-        each(self.b, count, put)
+        each(self.b, element_count(o.result.type) // size, put)
 
     def cast(self, o: ops.Cast) -> None:
         to = scalar_of(o.result.type)
