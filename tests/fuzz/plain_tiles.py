@@ -198,6 +198,24 @@ def total(elements: Sequence[Any]) -> Any:
     return found
 
 
+NEAR = 1e-9
+"""How far apart, for their size, numbers are at most that another way of rounding could put in another order."""
+
+
+def told_apart(t: Tile) -> list[Any]:
+    """Return the elements of ``t``, which decide an order.
+
+    Raises:
+        InvalidProgram: Two are so near that rounding decides. One argument's sines are equal in Python, but not in
+            vectors and behind them. Numbers of few bits are exact, so they may be equal.
+    """
+    found = t.elements()
+    rounded = sorted(x for x in found if isinstance(x, np.float64) and np.isfinite(x) and (x * 1024) % 1)
+    if any(b - a <= NEAR * abs(b) for a, b in itertools.pairwise(rounded)):
+        raise InvalidProgram("rounding decides an order")
+    return found
+
+
 def whole(shape: Any) -> At:
     return tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
 
@@ -437,10 +455,10 @@ class TileNames:
         return made_of([max(t.elements())], (1,))
 
     def tile_argmin(self, t: Tile) -> Tile:
-        return made_of([INT32(int(np.argmin(t.elements())))], (1,))
+        return made_of([INT32(int(np.argmin(told_apart(t))))], (1,))
 
     def tile_argmax(self, t: Tile) -> Tile:
-        return made_of([INT32(int(np.argmax(t.elements())))], (1,))
+        return made_of([INT32(int(np.argmax(told_apart(t))))], (1,))
 
     def tile_scan_inclusive(self, t: Tile) -> Tile:
         return made_of(list(itertools.accumulate(t.elements(), added)), t.shape)
@@ -456,7 +474,7 @@ class TileNames:
         return made_of(list(itertools.accumulate(t.elements(), min)), t.shape)
 
     def tile_sort(self, keys: Tile, values: Tile) -> None:
-        pairs = sorted(zip(keys.elements(), values.elements(), strict=True), key=lambda pair: pair[0])
+        pairs = sorted(zip(told_apart(keys), values.elements(), strict=True), key=lambda pair: pair[0])
         for view, k in ((keys, 0), (values, 1)):
             view.assign(made_of([p[k] for p in pairs], view.shape))
 
