@@ -355,3 +355,49 @@ def test_vectors_in_memory_live_across_cuts(length: int) -> None:
     tape.backward(grads={y: wp.array(weights, dtype=f64)})
     wanted = slope(lambda at: _of_vectors(at, length, 3, 4), given, weights)
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-6)
+
+
+@wp.kernel
+def tiles_are_printed(x: A, n: int):
+    i, j = wp.tid()
+    t = wp.tile_load(x, shape=2, offset=2 * i)
+    print("block", i, t)
+    if n > 1:
+        print(t[1:2])
+    if j == 1:
+        print("thread", t)
+    for k in range(n):
+        print(k, t)
+    for _ in range(j - 1):
+        print("own", j, t)
+
+
+def test_a_tile_is_printed_once_where_all_threads_show_the_same(capfd: pytest.CaptureFixture[str]) -> None:
+    wp.launch_tiled(tiles_are_printed, dim=2, inputs=[np.arange(4.0), 2], block_dim=3)
+    lines = []
+    for i, t in enumerate(("0.0 1.0", "2.0 3.0")):
+        lines += [f"block {i} {t}", t.split()[1], f"thread {t}", f"0 {t}", f"1 {t}", f"own 2 {t}"]
+    assert capfd.readouterr().out.splitlines() == lines
+
+
+@wp.kernel
+def shapes_are_printed(x: A):
+    m = wp.tile_load(x, shape=6)
+    print(wp.tile_reshape(m, shape=(2, 3)))
+    v = wp.tile_zeros(shape=(2, 1), dtype=wp.vec2d)
+    v[1, 0] = wp.vec2d(m[1], m[2])
+    print(v)
+    pairs = wp.tile_zeros(shape=2, dtype=Pair)
+    pairs[1].b = 3
+    print(pairs)
+
+
+def test_tiles_are_printed_in_their_rows(capfd: pytest.CaptureFixture[str]) -> None:
+    wp.launch_tiled(shapes_are_printed, dim=1, inputs=[np.arange(6.0)], block_dim=2)
+    assert capfd.readouterr().out.splitlines() == [
+        "0.0 1.0 2.0",
+        "3.0 4.0 5.0",
+        "0.0 0.0",
+        "1.0 2.0",
+        "Pair(a=0.0, b=0, v=[0.0, 0.0]) Pair(a=0.0, b=3, v=[0.0, 0.0])",
+    ]

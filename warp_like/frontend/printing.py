@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 
 from warp_like.base.errors import WarpCodegenTypeError, WarpCodegenValueError
@@ -11,7 +12,7 @@ from warp_like.frontend.host import Host, not_a_value, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, IndexedArray, Mat, Scalar, Struct
+from warp_like.ir.types import Array, IndexedArray, Mat, Scalar, Struct, Tile, Type, element_shape
 
 
 class _Text:
@@ -21,6 +22,7 @@ class _Text:
         self.parts = [""]
         self.args: list[Value] = []
         self.formats: list[str] = []
+        self.of_tiles = False
 
     def say(self, text: str) -> None:
         """Append text."""
@@ -35,7 +37,7 @@ class _Text:
     def insert(self, ctx: Context) -> None:
         """Build the op."""
         formats = tuple(self.formats) if any(self.formats) else ()
-        ctx.b.insert(ops.Print(tuple(self.parts), tuple(self.args), formats))
+        ctx.b.insert(ops.Print(tuple(self.parts), tuple(self.args), formats, self.of_tiles))
 
 
 def build_print(ctx: Context, node: ast.Call) -> Operand:
@@ -75,10 +77,21 @@ def _add(ctx: Context, operand: Operand, text: _Text) -> None:
             case Struct():
                 _add_struct(ctx, value, text)
             case _:
-                cols = value.type.cols if isinstance(value.type, Mat) else 0
+                text.of_tiles |= isinstance(value.type, Tile)
+                cols = _in_a_row(value.type)
                 for i, c in enumerate(ctx.b.components(value)):
                     text.say(("\n" if cols and i % cols == 0 else " ") if i else "")
-                    text.show(c)
+                    if isinstance(c.type, Struct):
+                        _add_struct(ctx, c, text)
+                    else:
+                        text.show(c)
+
+
+def _in_a_row(t: Type) -> int:
+    """How many components of a ``t`` are printed in a line, 0 for all."""
+    if isinstance(t, Tile):
+        return math.prod((*t.shape[-1:], *element_shape(t.dtype))) if len(t.shape) > 1 else 0
+    return t.cols if isinstance(t, Mat) else 0
 
 
 def _constant_text(host: Host) -> str:

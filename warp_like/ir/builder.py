@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +12,6 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
 from warp_like.ir.types import (
     Array,
-    Mat,
     Scalar,
     Struct,
     Tile,
@@ -19,6 +19,7 @@ from warp_like.ir.types import (
     bool_,
     component_type,
     element_count,
+    element_shape,
     int32,
     scalar_of,
 )
@@ -121,13 +122,10 @@ class Builder:
         return self.make(x.type, [value if i == field else self.get_field(x, i) for i in fields])
 
     def components(self, x: Value) -> list[Value]:
-        """All scalars of a vec, mat (row-major), quat or transform; ``[x]`` for a scalar."""
-        match x.type:
-            case Scalar():
-                return [x]
-            case Mat(rows, cols, _):
-                return [self.extract(x, r, c) for r in range(rows) for c in range(cols)]
-        return [self.extract(x, i) for i in range(element_count(x.type))]
+        """All scalars of a vec, mat (row-major), quat, transform or tile, or its structs; ``[x]`` for a scalar."""
+        if isinstance(x.type, Scalar):
+            return [x]
+        return [self.extract(x, *indices) for indices in itertools.product(*map(range, element_shape(x.type)))]
 
     def load(self, array: Value, indices: Sequence[Value]) -> Value:
         """An element of ``array``."""

@@ -294,11 +294,13 @@ class Print(Op):
     """Print ``args`` one after the other with ``parts`` around them: one more part than args, ends of line included.
 
     ``formats`` holds a C format for each of ``args``, as ``%5d`` or ``%.3e``; without it, the shortest form is printed.
+    One that is ``together`` shows a tile of the block: once, where all else is the same for the block's threads, too.
     """
 
     parts: tuple[str, ...] = attr()
     args: tuple[Value, ...] = operand()
     formats: tuple[str, ...] = attr(())
+    together: bool = attr(default=False)
     mask: tuple[Value, ...] = operand(default=())
 
 

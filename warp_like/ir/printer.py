@@ -95,7 +95,7 @@ class _Printer:
                 return f"slice {self.name(o.array)}[{', '.join(parts)}]"
             case ops.Print():
                 formats = f" {o.formats!r}" if o.formats else ""
-                return f"print {o.parts!r}{formats} {self.names_of(o.args)}"
+                return f"print {'together ' if o.together else ''}{o.parts!r}{formats} {self.names_of(o.args)}"
             case ops.Check():
                 return f"check {o.kind!r} {o.text!r} {self.names_of((o.ok, *o.values))}"
             case ops.Breakpoint():

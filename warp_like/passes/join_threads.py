@@ -160,7 +160,7 @@ class _Joiner:
         for o in f.body.walk():
             for v in o.operands():
                 self.users.setdefault(v, []).append(o)
-        self.meeting = {o for o in f.body.walk() if any(map(meets, all_ops(o)))}
+        self.meeting = {o for o in f.body.walk() if any(meets(x) or self._is_shown_once(x) for x in all_ops(o))}
         require_all_together(self.known, f.body)
         self.cheap = self._cheap_ops(f)
 
@@ -191,6 +191,11 @@ class _Joiner:
             ):
                 found.add(o)
         return found
+
+    def _is_shown_once(self, o: Op) -> bool:
+        """Whether ``o`` prints a tile, and all threads of the block would print the same."""
+        shown = isinstance(o, ops.Print) and o.together and not any(map(self._is_of_thread, o.args))
+        return shown and self.known.within[o][0] <= BLOCK
 
     def _is_of_thread(self, v: Value) -> bool:
         return self.known.levels[v] > BLOCK
