@@ -6,7 +6,7 @@ import gc
 import pytest
 
 import warp_like as wp
-from warp_like.backend import cpu
+from warp_like.backend import cpu, llvm_tools
 from warp_like.backend.llvm_tools import LOCK, optimize, parsed, run_passes, tidy
 from warp_like.backend.target import host_target
 
@@ -62,3 +62,36 @@ def test_compilations_leave_no_memory(passes):
     for _ in range(40):
         build()
     assert bytes_in_use() - before < 40 * 512  # LLVM's passes alone took 7 KiB to 76 KiB for each
+
+
+def test_code_that_llvm_has_made_invalid_is_not_used(monkeypatch):
+    class Refused:
+        def verify(self):
+            raise RuntimeError("Instruction does not dominate all uses!")
+
+    monkeypatch.setattr(llvm_tools, "_run", lambda passes, module, builder: None)
+    llvm, machine = cpu._machine(host_target())
+    with LOCK, pytest.raises(llvm_tools.InvalidCode, match="does not dominate"):
+        optimize(llvm, Refused(), machine, vectorize=True)
+
+
+def test_what_the_vectorisers_make_invalid_is_compiled_without_them(monkeypatch):
+    asked = []
+
+    def with_a_defect(llvm, module, machine, *, vectorize, unroll):
+        asked.append(vectorize)
+        if vectorize:
+            raise llvm_tools.InvalidCode("Instruction does not dominate all uses!")
+        optimize(llvm, module, machine, vectorize=vectorize, unroll=unroll)
+
+    @wp.kernel(module="unique")
+    def total(x: wp.array(dtype=float), s: wp.array(dtype=float)):
+        for k in range(x.shape[0]):
+            s[0] += x[k] * 1.5
+
+    monkeypatch.setattr(wp.config, "cache_kernels", False)
+    monkeypatch.setattr(cpu, "optimize", with_a_defect)
+    x, s = wp.ones(100), wp.zeros(1)
+    wp.launch(total, 1, [x, s], options={"vector_width": 1})
+    assert asked == [True, False]
+    assert s.list() == [150.0]

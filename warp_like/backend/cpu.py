@@ -9,7 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
-from warp_like.backend.llvm_tools import LOCK, binding, binding_with_all_targets, optimize, parsed, tidy
+from warp_like.backend.llvm_tools import (
+    LOCK,
+    InvalidCode,
+    binding,
+    binding_with_all_targets,
+    optimize,
+    parsed,
+    tidy,
+)
+from warp_like.base import log
 
 if TYPE_CHECKING:
     from warp_like.backend.llvm.entry import Lowered
@@ -50,15 +59,25 @@ def optimized_ir(module: Lowered, target: Target) -> str:
 def _compile(lowered: Lowered, target: Target, emit: Callable[[Any, Any], Any]) -> Any:
     with LOCK:
         llvm, machine = _machine(target)
-        with parsed(llvm, lowered.text, machine) as module:
-            if lowered.straight:
-                tidy(llvm, module, machine)
-            else:
-                lines = lowered.text.count("\n")
-                unroll = not lowered.in_lanes and lines <= LARGEST_WIDENED
-                vectorize = unroll or (lowered.tiled and not lowered.in_lanes and lines <= LARGEST_TILED)
-                optimize(llvm, module, machine, vectorize=vectorize, unroll=unroll)
-            return emit(machine, module)
+        lines = lowered.text.count("\n")
+        unroll = not lowered.in_lanes and lines <= LARGEST_WIDENED
+        vectorize = unroll or (lowered.tiled and not lowered.in_lanes and lines <= LARGEST_TILED)
+        try:
+            return _emitted(lowered, llvm, machine, emit, vectorize=vectorize, unroll=unroll)
+        except InvalidCode as e:  # its vectorisers make the most complicated code
+            log.info(f"a kernel is compiled without LLVM's vectorisers, which made invalid code: {e}")
+            return _emitted(lowered, llvm, machine, emit, vectorize=False, unroll=False)
+
+
+def _emitted(
+    lowered: Lowered, llvm: Any, machine: Any, emit: Callable[[Any, Any], Any], *, vectorize: bool, unroll: bool
+) -> Any:
+    with parsed(llvm, lowered.text, machine) as module:
+        if lowered.straight:
+            tidy(llvm, module, machine)
+        else:
+            optimize(llvm, module, machine, vectorize=vectorize, unroll=unroll)
+        return emit(machine, module)
 
 
 @functools.lru_cache(maxsize=8)
