@@ -71,22 +71,15 @@ def _beyond(limit: Callable[[Scalar], float]) -> Callable[[LaneMath, str], str]:
     return lambda v, x: v.compare("uge", v.abs(x), limit(v.t))
 
 
-def _growing(
-    function: Callable[[float], float],
-    limit: Callable[[Scalar], float],
-    shift: Callable[[Scalar], float],
-    vanished: Callable[[Scalar], float],
-) -> _Guard:
-    """An exponential function: far arguments are brought nearer by ``shift``, and the result is scaled.
-
-    Below ``vanished`` it is 0.
-    """
+def _exponential(limit: Callable[[Scalar], float], shift: Callable[[Scalar], float]) -> _Guard:
+    """``exp``: far arguments are brought nearer by ``shift``, and the result is scaled."""
+    vanished = _by(-104.0, -746.0)  # below, it is 0
 
     def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
         end, by = limit(v.t), shift(v.t)
         above, below = v.compare("ogt", x, end), v.compare("olt", x, -end)
         near = v.select(above, v.sub(x, by), v.select(below, v.add(x, by), x))
-        scale = v.select(above, function(by), v.select(below, function(-by), 1.0))
+        scale = v.select(above, math.exp(by), v.select(below, math.exp(-by), 1.0))
         scale = v.select(v.compare("olt", x, vanished(v.t)), 0.0, scale)  # processors take long to round to 0
         result = v.mul(call(v.clamp(near, -end, end)), scale)
         return v.select(v.compare("uno", x, x), x, result)
@@ -129,12 +122,12 @@ def _logarithm(of_two: float) -> _Guard:
     return _Guard(outside, answer)
 
 
-def _within(inside: Callable[[LaneMath, str], str], other: float, end: Callable[[LaneMath, str], str]) -> _Guard:
-    """A function that has simple values, ``end``, outside of the vector domain; ``other`` lies in the domain."""
+def _within(inside: Callable[[LaneMath, str], str], end: Callable[[LaneMath, str], str]) -> _Guard:
+    """A function that has simple values, ``end``, outside of the vector domain, in which 0 lies."""
 
     def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
         ok = inside(v, x)
-        return v.select(ok, call(v.select(ok, x, other)), end(v, x))
+        return v.select(ok, call(v.select(ok, x, 0.0)), end(v, x))
 
     return _Guard(lambda v, x: v.unless(inside(v, x)), answer)
 
@@ -177,17 +170,17 @@ def _sign(v: LaneMath, x: str) -> str:
 _EXP_LIMIT, _EXP_SHIFT = _by(87.0, 700.0), _by(40.0, 128.0)
 
 _GUARDS = {
-    "exp": _growing(math.exp, _EXP_LIMIT, _EXP_SHIFT, _by(-104.0, -746.0)),
+    "exp": _exponential(_EXP_LIMIT, _EXP_SHIFT),
     "log": _logarithm(math.log(2.0)),
     "log2": _logarithm(1.0),
     "log10": _logarithm(math.log10(2.0)),
     "sinh": _hyperbolic(_EXP_LIMIT, _EXP_SHIFT),
     "cosh": _hyperbolic(_EXP_LIMIT, _EXP_SHIFT),
-    "tanh": _within(_is_finite, 0.0, _sign),
-    "erfc": _within(_is_short_of(_by(10.06, 27.25)), 0.0, _nothing),
-    "sin": _within(_is_finite, 0.0, _nan),
-    "cos": _within(_is_finite, 0.0, _nan),
-    "tan": _within(_is_finite, 0.0, _nan),
+    "tanh": _within(_is_finite, _sign),
+    "erfc": _within(_is_short_of(_by(10.06, 27.25)), _nothing),
+    "sin": _within(_is_finite, _nan),
+    "cos": _within(_is_finite, _nan),
+    "tan": _within(_is_finite, _nan),
 }
 
 # --- powers -----------------------------------------------------------------------------------------------------

@@ -102,65 +102,22 @@ def cholesky_together(a: Any):
     return l
 
 
-def lower_solve_together(l: Any, y: Any):
-    """As ``lower_solve``, row by row."""
-    n = len(l)
-    x = y
-    row = y[0] * 1.0
-    for i in range(n):
-        for j in range(len(x[0])):
-            row[j] = x[i, j] / l[i, i]
-            x[i, j] = row[j]
-        for k in range(i + 1, n):
-            for j in range(len(x[0])):
-                x[k, j] -= l[k, i] * row[j]
-    return x
+def solve_together(a: Any, y: Any, last_first: bool, turned: bool):
+    """The ``x`` with ``a @ x == y``, or ``a^T @ x == y`` if ``turned``: each row of it is taken off the rows that follow.
 
-
-def lower_solve_transposed_together(l: Any, y: Any):
-    """As ``lower_solve_transposed``, row by row."""
-    n = len(l)
+    The rows go down, or up if ``last_first``: as ``lower_solve`` and ``upper_solve_transposed``, or the other two.
+    """
+    n = len(a)
     x = y
     row = y[0] * 1.0
     for r in range(n):
-        i = n - 1 - r
+        i = where(last_first, n - 1 - r, r)
         for j in range(len(x[0])):
-            row[j] = x[i, j] / l[i, i]
+            row[j] = x[i, j] / a[i, i]
             x[i, j] = row[j]
-        for k in range(i):
+        for k in range(where(last_first, 0, i + 1), where(last_first, i, n)):
             for j in range(len(x[0])):
-                x[k, j] -= l[i, k] * row[j]
-    return x
-
-
-def upper_solve_together(u: Any, y: Any):
-    """As ``upper_solve``, row by row."""
-    n = len(u)
-    x = y
-    row = y[0] * 1.0
-    for r in range(n):
-        i = n - 1 - r
-        for j in range(len(x[0])):
-            row[j] = x[i, j] / u[i, i]
-            x[i, j] = row[j]
-        for k in range(i):
-            for j in range(len(x[0])):
-                x[k, j] -= u[k, i] * row[j]
-    return x
-
-
-def upper_solve_transposed_together(u: Any, y: Any):
-    """As ``upper_solve_transposed``, row by row."""
-    n = len(u)
-    x = y
-    row = y[0] * 1.0
-    for i in range(n):
-        for j in range(len(x[0])):
-            row[j] = x[i, j] / u[i, i]
-            x[i, j] = row[j]
-        for k in range(i + 1, n):
-            for j in range(len(x[0])):
-                x[k, j] -= u[i, k] * row[j]
+                x[k, j] -= where(turned, a[i, k], a[k, i]) * row[j]
     return x
 
 

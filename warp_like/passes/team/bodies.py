@@ -59,7 +59,7 @@ from warp_like.builtins.spec import Inline
 from warp_like.builtins.tiles import as_tile, at_number, tile_type
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Mat, Scalar, Tile, element_count, int32
+from warp_like.ir.types import Mat, Scalar, Tile, bool_, element_count, int32
 from warp_like.passes.bodies import body_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
@@ -120,26 +120,26 @@ def _bodies(team: int) -> dict[str, Body]:
         "tile_dot": in_float32(dot),
         "tile_min": extreme("min"),
         "tile_max": extreme("max"),
-        **{name: _in_kernel_language(function) for name, function in _ALGEBRA.items()},
+        **_ALGEBRA,
         "_tile_product": in_float32(_product(team, turned_x=False, turned_y=False)),
         "_tile_product_nt": in_float32(_product(team, turned_x=False, turned_y=True)),
         "_tile_product_tn": in_float32(_product(team, turned_x=True, turned_y=False)),
     }
 
 
-_ALGEBRA: dict[str, Callable[..., object]] = {
-    "_tile_cholesky": device.cholesky_together,
-    "_tile_lower_solve": device.lower_solve_together,
-    "_tile_lower_solve_t": device.lower_solve_transposed_together,
-    "_tile_upper_solve": device.upper_solve_together,
-    "_tile_upper_solve_t": device.upper_solve_transposed_together,
-}
-
-
-def _in_kernel_language(function: Callable[..., object]) -> Body:
+def _in_kernel_language(function: Callable[..., object], *flags: bool) -> Body:
     made = body_of(Inline(function))
     assert made is not None
-    return made.body
+    return lambda b, *args: made.body(b, *args, *(b.constant(flag, bool_) for flag in flags))
+
+
+_ALGEBRA: dict[str, Body] = {
+    "_tile_cholesky": _in_kernel_language(device.cholesky_together),
+    "_tile_lower_solve": _in_kernel_language(device.solve_together, False, False),
+    "_tile_lower_solve_t": _in_kernel_language(device.solve_together, True, True),
+    "_tile_upper_solve": _in_kernel_language(device.solve_together, True, False),
+    "_tile_upper_solve_t": _in_kernel_language(device.solve_together, False, True),
+}
 
 
 def _combined(b: Emitter, team: int, t: Tile, element: Element, combine: Combine, of_block: str) -> Value:

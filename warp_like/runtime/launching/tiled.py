@@ -66,13 +66,11 @@ def launch_tiled(
     """
     key = getattr(kernel, "key", repr(kernel))
     threads = checked_block_dim(f"kernel `{key}`", block_dim)
-    if not settings.enable_cpu_blocks and place_of_launch(key, device, stream).is_cpu:
-        threads = 1
     dims = grid_dims(key, dim)
-    if threads and threads > 1:
+    if not settings.enable_cpu_blocks and place_of_launch(key, device, stream).is_cpu:
+        threads = None  # one, and a launch that says no more than is needed runs without Python
+    elif threads and threads > 1:
         dims = (*dims, threads)
-    elif not settings.enable_cpu_blocks and place_of_launch(key, device, stream).is_cpu:
-        threads = None  # the same there, and a launch that says no more than is needed runs without Python
     given: dict[str, Any] = {
         "adj_inputs": adj_inputs, "adj_outputs": adj_outputs, "device": device, "stream": stream,
         "block_dim": threads, "options": options,
