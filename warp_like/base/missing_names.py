@@ -11,11 +11,9 @@ MISSING: dict[str, str] = {
     name: subject
     for subject, names in {
         "this query of meshes or bounding volume hierarchies is": (
-            "BvhQueryTiled MeshQueryAABBTiled bvh_query_aabb_tiled bvh_query_next_tiled bvh_query_ray_tiled mesh_get "
-            "mesh_query_aabb_next_tiled mesh_query_aabb_tiled mesh_query_furthest_point_no_sign "
-            "mesh_query_point_sign_normal mesh_query_point_sign_parity mesh_query_point_sign_winding_number "
-            "mesh_query_sphere tile_bvh_query_aabb tile_bvh_query_next tile_bvh_query_ray tile_mesh_query_aabb "
-            "tile_mesh_query_aabb_next tile_query_valid"
+            "BvhQueryTiled MeshQueryAABBTiled bvh_query_aabb_tiled bvh_query_next_tiled bvh_query_ray_tiled "
+            "mesh_query_aabb_next_tiled mesh_query_aabb_tiled tile_bvh_query_aabb tile_bvh_query_next "
+            "tile_bvh_query_ray tile_mesh_query_aabb tile_mesh_query_aabb_next tile_query_valid"
         ),
         "volumes are": (
             "Volume volume_index_to_world volume_index_to_world_dir volume_lookup volume_lookup_f volume_lookup_i "

@@ -15,7 +15,11 @@ GROUP = "Geometry"
 NONE = NoGradient("a number of a face or a vertex carries no gradient")
 HELD = NoGradient("the face is held")
 
-for _name, _params in {"_mesh": ("id", "word"), "_memory_at": ("address", "i", "dtype")}.items():
+for _name, _params in {
+    "_mesh": ("id", "word"),
+    "_memory_at": ("address", "i", "dtype"),
+    "_graded_at": ("address", "gradient", "i", "dtype"),
+}.items():
     declare_row(_name, Special(), dict.fromkeys(_params, Any), None, group=PRIVATE, doc="Read memory of an object.")
 
 _T = AnyValue("T")
@@ -34,6 +38,7 @@ _RAY = {"start": VEC3, "dir": VEC3}
 _FACE = {"p": VEC3, "q": VEC3, "r": VEC3}
 _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
     ("_mesh_vertex", device.vertex, {"id": uint64, "i": int32}, VEC3),
+    ("_mesh_memory", device.memory, {"id": uint64}, (*[uint64] * 5, int32, int32)),
     ("_face_corners", device.face_corners, {"points": uint64, "indices": uint64, "face": int32}, (VEC3, VEC3, VEC3)),
     ("_far_side", device.far_side, {"reciprocal": float32}, int32),
     ("_safe_reciprocal", device.safe_reciprocal, {"x": float32}, float32),
@@ -66,14 +71,14 @@ _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
 for _name, _body, _taken, _given in _BODIES:
     declare_row(_name, Inline(_body, called=True), _taken, _given, group=PRIVATE, doc="Search a mesh.")
 
-_MESH = "mesh = wp.uint64(0)  # the `id` of a wp.Mesh; that of none, which has no faces\n"
+MESH_ID = "mesh = wp.uint64(0)  # the `id` of a wp.Mesh; that of none, which has no faces\n"
 _HIT = "\nif hit.result:\n    a[0] = hit.{}"
 
 
 @builtin(
     group=GROUP,
     lower=Inline(device.query_ray, called=True),
-    example=_MESH
+    example=MESH_ID
     + "hit = wp.mesh_query_ray(mesh, wp.vec3(a[0], 0.0, 0.0), wp.vec3(0.0, 0.0, 1.0), 100.0)"
     + _HIT.format("t"),
 )
@@ -93,7 +98,7 @@ def mesh_query_ray(id: uint64, start: VEC3, dir: VEC3, max_t: float32, root: int
     group=GROUP,
     lower=Inline(device.query_ray_anyhit, called=True),
     adjoint=NONE,
-    example=_MESH
+    example=MESH_ID
     + "if wp.mesh_query_ray_anyhit(mesh, wp.vec3(a[0], 0.0, 0.0), wp.vec3(0.0, 0.0, 1.0), 100.0):\n    n[0] = 1",
 )
 def mesh_query_ray_anyhit(id: uint64, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1) -> bool_:
@@ -104,14 +109,14 @@ def mesh_query_ray_anyhit(id: uint64, start: VEC3, dir: VEC3, max_t: float32, ro
     group=GROUP,
     lower=Inline(device.count_intersections, called=True),
     adjoint=NONE,
-    example=_MESH
+    example=MESH_ID
     + "n[0] = wp.mesh_query_ray_count_intersections(mesh, wp.vec3(a[0], 0.0, 0.0), wp.vec3(0.0, 0.0, 1.0))",
 )
 def mesh_query_ray_count_intersections(id: uint64, start: VEC3, dir: VEC3, root: int32 = -1) -> int32:
     """Return how many faces of a mesh a ray meets. A ray through an edge counts each face there."""
 
 
-_POINT = _MESH + "hit = wp.{}(mesh, wp.vec3(a[0], 0.0, 0.0), 10.0)" + _HIT.format("u")
+_POINT = MESH_ID + "hit = wp.{}(mesh, wp.vec3(a[0], 0.0, 0.0), 10.0)" + _HIT.format("u")
 
 
 @builtin(
@@ -141,7 +146,7 @@ def mesh_query_point(id: uint64, point: VEC3, max_dist: float32) -> MESH_QUERY_P
 @builtin(
     group=GROUP,
     lower=Inline(device.eval_position, called=True),
-    example=_MESH + "x = wp.mesh_eval_position(mesh, 0, 0.3, 0.3)\na[0] = x[0]",
+    example=MESH_ID + "x = wp.mesh_eval_position(mesh, 0, 0.3, 0.3)\na[0] = x[0]",
 )
 def mesh_eval_position(id: uint64, face: int32, bary_u: float32, bary_v: float32) -> VEC3:
     """Return the point of a face whose first two corners have the weights ``bary_u`` and ``bary_v``.
@@ -153,7 +158,7 @@ def mesh_eval_position(id: uint64, face: int32, bary_u: float32, bary_v: float32
 @builtin(
     group=GROUP,
     lower=Inline(device.eval_velocity, called=True),
-    example=_MESH + "x = wp.mesh_eval_velocity(mesh, 0, 0.3, 0.3)\na[0] = x[0]",
+    example=MESH_ID + "x = wp.mesh_eval_velocity(mesh, 0, 0.3, 0.3)\na[0] = x[0]",
 )
 def mesh_eval_velocity(id: uint64, face: int32, bary_u: float32, bary_v: float32) -> VEC3:
     """Return the velocity at a point of a face, as ``mesh_eval_position`` the point; zero without velocities."""
@@ -162,7 +167,7 @@ def mesh_eval_velocity(id: uint64, face: int32, bary_u: float32, bary_v: float32
 @builtin(
     group=GROUP,
     lower=Inline(device.eval_face_normal, called=True),
-    example=_MESH + "x = wp.mesh_eval_face_normal(mesh, 0)\na[0] = x[0]",
+    example=MESH_ID + "x = wp.mesh_eval_face_normal(mesh, 0)\na[0] = x[0]",
 )
 def mesh_eval_face_normal(id: uint64, face: int32) -> VEC3:
     """Return the unit normal of a face: seen from where it points to, the corners turn to the left."""
@@ -171,7 +176,7 @@ def mesh_eval_face_normal(id: uint64, face: int32) -> VEC3:
 @builtin(
     group=GROUP,
     lower=Inline(device.get_point, called=True),
-    example=_MESH + "x = wp.mesh_get_point(mesh, 0)\na[0] = x[0]",
+    example=MESH_ID + "x = wp.mesh_get_point(mesh, 0)\na[0] = x[0]",
 )
 def mesh_get_point(id: uint64, index: int32) -> VEC3:
     """Return a corner of a face: ``index`` is 3 times the face, plus 0, 1 or 2; zero for one that is not there."""
@@ -180,7 +185,7 @@ def mesh_get_point(id: uint64, index: int32) -> VEC3:
 @builtin(
     group=GROUP,
     lower=Inline(device.get_velocity, called=True),
-    example=_MESH + "x = wp.mesh_get_velocity(mesh, 0)\na[0] = x[0]",
+    example=MESH_ID + "x = wp.mesh_get_velocity(mesh, 0)\na[0] = x[0]",
 )
 def mesh_get_velocity(id: uint64, index: int32) -> VEC3:
     """Return the velocity of a corner of a face, counted as in ``mesh_get_point``."""
@@ -190,7 +195,7 @@ def mesh_get_velocity(id: uint64, index: int32) -> VEC3:
     group=GROUP,
     lower=Inline(device.get_index, called=True),
     adjoint=NONE,
-    example=_MESH + "n[0] = wp.mesh_get_index(mesh, 0)",
+    example=MESH_ID + "n[0] = wp.mesh_get_index(mesh, 0)",
 )
 def mesh_get_index(id: uint64, index: int32) -> int32:
     """Return the number of the vertex at a corner of a face, counted as in ``mesh_get_point``; -1 for none."""
@@ -200,7 +205,7 @@ def mesh_get_index(id: uint64, index: int32) -> int32:
     group=GROUP,
     lower=Inline(device.get_bvh, called=True),
     adjoint=NONE,
-    example=_MESH + "query = wp.bvh_query_aabb(wp.mesh_get_bvh(mesh), wp.vec3(0.0), wp.vec3(1.0))",
+    example=MESH_ID + "query = wp.bvh_query_aabb(wp.mesh_get_bvh(mesh), wp.vec3(0.0), wp.vec3(1.0))",
 )
 def mesh_get_bvh(id: uint64) -> uint64:
     """Return the id of the hierarchy over the boxes of a mesh's faces, for ``bvh_query_ray`` and its like."""
@@ -210,14 +215,26 @@ def mesh_get_bvh(id: uint64) -> uint64:
     group=GROUP,
     lower=Inline(device.group_root, called=True),
     adjoint=NONE,
-    example=_MESH + "root = wp.mesh_get_group_root(mesh, 3)\nn[0] = root",
+    example=MESH_ID + "root = wp.mesh_get_group_root(mesh, 3)\nn[0] = root",
 )
 def mesh_get_group_root(id: uint64, group: int32) -> int32:
     """Return the node below which all faces of a group lie; -1, the whole mesh, where there is no such group."""
 
 
+@builtin(
+    group=GROUP,
+    lower=Special(gradient="Elements of ``points`` and ``velocities`` send gradients to the arrays of the mesh."),
+    example=MESH_ID + "arrays = wp.mesh_get(mesh)\nn[0] = arrays.indices.shape[0]",
+)
+def mesh_get(id: Any) -> Any:
+    """Return the arrays of a mesh: ``points``, ``velocities`` and ``indices``.
+
+    ``indices`` are three for each face. Without velocities, and for an ``id`` of 0, arrays are empty.
+    """
+
+
 _WALK = (
-    _MESH
+    MESH_ID
     + """query = wp.mesh_query_aabb(mesh, wp.vec3(0.0), wp.vec3(1.0))
 index = int(0)
 while wp.mesh_query_next(query, index):

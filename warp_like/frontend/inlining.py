@@ -23,7 +23,7 @@ def inline_overload(lower: Inline) -> Overload:
     if lower.called:
         from warp_like.values.geometry import STRUCTS  # most programs have no need of them
 
-        types |= {**STRUCTS, "INFINITY": math.inf}
+        types |= {**STRUCTS, "INFINITY": math.inf, "PI": math.pi}
     made = Overload(lower.function, {**types, **{name: Builtin(name) for name in REGISTRY}})
     made.takes_copies = True
     return made

@@ -1,4 +1,4 @@
-"""Reading the memory of objects that ids refer to; only bodies of builtins call these."""
+"""Reading the memory of objects that ids refer to; only bodies of builtins call those with an underscore."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import ast
 from collections.abc import Callable
 
 from warp_like.base.contract import ObjectKind
-from warp_like.frontend.arguments import type_argument
+from warp_like.frontend.arguments import arguments, type_argument
 from warp_like.frontend.context import Context
 from warp_like.frontend.operands import Operand
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.objects import DESCRIPTORS
-from warp_like.ir.types import Array, Type, int64, uint64
+from warp_like.ir.objects import DESCRIPTORS, MESH
+from warp_like.ir.types import Array, Type, int32, int64, uint64
 
 _EXTENT = 1 << 40
 """More elements than any such array has: what bounds an index is known to the body alone."""
 
 
-def _array(ctx: Context, address: Value, t: Type, *, constant: bool, kind: int = 0) -> Value:
+def _array(
+    ctx: Context, address: Value, t: Type, *, constant: bool, kind: int = 0, gradient: tuple[Value, ...] = ()
+) -> Value:
     shape = (ctx.b.constant(len(DESCRIPTORS[kind]) if kind else _EXTENT, int64),)
-    made = ops.AtAddress(address, shape, constant=constant, kind=kind)
+    made = ops.AtAddress(address, shape, gradient, constant=constant, kind=kind)
     return ctx.b.insert(made, Array(t, 1)).result
 
 
@@ -49,6 +51,30 @@ def _memory_at(ctx: Context, node: ast.Call) -> Operand:
     return ctx.b.load(array, [ctx.value(index)])
 
 
+def _graded_at(ctx: Context, node: ast.Call) -> Operand:
+    """Do what ``_memory_at`` does, with the address of the adjoints: ``_graded_at(address, gradient, i, dtype)``."""
+    address, gradient, index, dtype = node.args
+    t = type_argument(ctx, dtype, "dtype")
+    array = _array(ctx, ctx.value(address), t, constant=False, gradient=(ctx.value(gradient),))
+    return ctx.b.load(array, [ctx.value(index)])
+
+
+def _mesh_get(ctx: Context, node: ast.Call) -> Operand:
+    """``wp.mesh_get(id)``: the arrays of a mesh, as a struct."""
+    given = arguments(node, "mesh_get", ("id",), 1)["id"]
+    words = ctx.apply("_mesh_memory", ctx.value(given))
+    assert isinstance(words, tuple)
+    points, points_gradient, velocities, velocities_gradient, indices, point_count, index_count = words
+    moving = ctx.b.select(ctx.b.ne(velocities, ctx.b.zero(uint64)), point_count, ctx.b.zero(int32))
+    arrays = (
+        ops.AtAddress(points, (point_count,), (points_gradient,)),
+        ops.AtAddress(velocities, (moving,), (velocities_gradient,)),
+        ops.AtAddress(indices, (index_count,)),
+    )
+    types = (t for _, t in MESH.fields)
+    return ctx.b.make(MESH, [ctx.b.insert(made, t).result for made, t in zip(arrays, types, strict=True)])
+
+
 def constant_at(ctx: Context, address: Value, index: Value, t: Type) -> Value:
     """Return element ``index`` of the array of ``t`` at ``address``, which belongs to an object."""
     return ctx.b.load(_array(ctx, address, t, constant=True), [index])
@@ -60,4 +86,6 @@ HANDLERS = {
     "_mesh": _word(ObjectKind.MESH),
     "_constant_at": _constant_at,
     "_memory_at": _memory_at,
+    "_graded_at": _graded_at,
+    "mesh_get": _mesh_get,
 }

@@ -12,7 +12,7 @@ from warp_like.frontend.objects import constant_at
 from warp_like.frontend.operands import Operand
 from warp_like.frontend.ranges import Counted, Walk
 from warp_like.ir.core import Value
-from warp_like.ir.objects import BVH_QUERY, HASH_GRID_QUERY
+from warp_like.ir.objects import BVH_QUERY, HASH_GRID_QUERY, MESH_SPHERE_QUERY
 from warp_like.ir.types import Struct, Type, int32
 
 
@@ -50,4 +50,12 @@ def _bvh(ctx: Context, query: Value) -> Walk:
     return Walk(query, lambda q: _results(ctx.apply("bvh_query_next", q, ctx.b.index(0), Literal(math.inf))))
 
 
-_WALKS: dict[Type, Callable[[Context, Value], Walk]] = {HASH_GRID_QUERY: _hash_grid, BVH_QUERY: _bvh}
+def _mesh_sphere(ctx: Context, query: Value) -> Walk:
+    return Walk(query, lambda q: _results(ctx.apply("mesh_query_next", q, ctx.b.index(0))))
+
+
+_WALKS: dict[Type, Callable[[Context, Value], Walk]] = {
+    HASH_GRID_QUERY: _hash_grid,
+    BVH_QUERY: _bvh,
+    MESH_SPHERE_QUERY: _mesh_sphere,
+}

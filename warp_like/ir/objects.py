@@ -8,13 +8,15 @@ memory (``runtime/arrays/objects.py``), and kernels do not write it.
 from __future__ import annotations
 
 from warp_like.base.contract import ObjectKind
-from warp_like.ir.types import Struct, Type, Vec, bool_, float32, int32, uint64
+from warp_like.ir.types import Array, Struct, Type, Vec, bool_, float32, int32, uint64
 
 DESCRIPTORS: dict[int, tuple[str, ...]] = {
     ObjectKind.HASH_GRID: ("mark", "starts", "ids", "groups", "nx", "ny", "nz", "count", "scale"),
     ObjectKind.BVH: ("mark", "nodes", "order", "boxes", "groups", "node_count", "group_count"),
     ObjectKind.MESH: (
-        *("mark", "points", "indices", "velocities", "nodes", "order", "node_count", "face_count", "bvh"),
+        *("mark", "points", "points_gradient", "velocities", "velocities_gradient"),
+        *("indices", "nodes", "order", "moments"),
+        *("node_count", "face_count", "point_count", "bvh"),
     ),
 }
 """The words of each kind of descriptor.
@@ -26,7 +28,10 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
   items by their place in ``order``, as do ``boxes``, 6 float32 each. ``groups`` are int32 in rising order, then the
   root of each.
 * Mesh: ``points`` and ``velocities`` (0 where there are none) are arrays of the user's, which kernels may write.
-  ``bvh`` is the id of the hierarchy that ``nodes`` and ``order`` are of.
+  Adjoints of launches add to ``points_gradient`` and ``velocities_gradient``, which are 0 where there is none.
+  ``bvh`` is the id of the hierarchy that ``nodes`` and ``order`` are of. ``moments``, 0 where winding numbers are not
+  supported, are 16 float32 for each node: the middle of its faces by area, the radius around it, and of their normals
+  times area the sum and the sum of the products with the places of the faces.
 """
 
 NAMES = {ObjectKind.HASH_GRID: "hash grid", ObjectKind.BVH: "bounding volume hierarchy", ObjectKind.MESH: "mesh"}
@@ -58,6 +63,15 @@ BVH_QUERY = _struct(
 )
 """A walk through a tree: ``node`` comes next, and the walk ends before ``stop``; items ``current`` to ``end`` of a leaf
 are left. ``kind`` says what is looked for: a box (0), a ray (1), a capsule (2) or a sphere (3)."""
+
+MESH = Struct(
+    "Mesh",
+    (("points", Array(Vec(3, float32), 1)), ("velocities", Array(Vec(3, float32), 1)), ("indices", Array(int32, 1))),
+)
+"""The arrays of a mesh, as ``wp.mesh_get`` gives them."""
+
+MESH_SPHERE_QUERY = Struct("MeshSphereQuery", (("walk", BVH_QUERY), ("mesh", uint64)))
+"""A walk through the boxes that a sphere meets, and the mesh whose faces are in them."""
 
 MESH_QUERY_POINT = Struct(
     "MeshQueryPoint", (("result", bool_), ("sign", float32), ("face", int32), ("u", float32), ("v", float32))

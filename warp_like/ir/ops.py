@@ -213,10 +213,12 @@ class AtAddress(Op):
 
     One that is ``constant`` belongs to an object such as a mesh: no kernel writes it, and no argument overlaps it. With
     a ``kind`` (``contract.ObjectKind``), it is the descriptor of such an object, and the address is the object's id.
+    ``gradient`` may hold a second address, of the adjoints of these elements, which is 0 where they have none.
     """
 
     address: Value = operand()
     shape: tuple[Value, ...] = operand()
+    gradient: tuple[Value, ...] = operand(default=())
     constant: bool = attr(default=False)
     kind: int = attr(default=0)
 

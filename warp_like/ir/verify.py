@@ -323,7 +323,9 @@ def _check_local_array(o: ops.LocalArray) -> None:
 def _check_at_address(o: ops.AtAddress) -> None:
     t = o.result.type
     _require(isinstance(t, Array) and t.ndim == len(o.shape), o, "needs an extent for each dimension")
-    _require(o.address.type == uint64 and all(map(_is_int, o.shape)), o, "an address is uint64, extents are int")
+    addresses = (o.address, *o.gradient)
+    _require(all(a.type == uint64 for a in addresses) and len(addresses) < 3, o, "an address is uint64")
+    _require(all(map(_is_int, o.shape)), o, "extents are int")
 
 
 def _check_is_live(o: ops.IsLive) -> None:

@@ -35,6 +35,14 @@ BvhQuery = _class(
 
 MeshQuery = MeshQueryAABB = BvhQuery
 
+MeshSphereQuery = _class(
+    objects.MESH_SPHERE_QUERY,
+    """Where a walk through the faces near to a point is: what ``wp.mesh_query_sphere()`` gives in a kernel.
+
+    Its fields are of no use to programs.
+    """,
+)
+
 MeshQueryPoint = _class(
     objects.MESH_QUERY_POINT,
     """What ``wp.mesh_query_point()`` and its like find: the point of a mesh nearest to another one.
@@ -63,5 +71,5 @@ MeshQueryRay = _class(
     """,
 )
 
-STRUCTS = {c.__name__: c for c in (HashGridQuery, BvhQuery, MeshQueryPoint, MeshQueryRay)}
+STRUCTS = {c.__name__: c for c in (HashGridQuery, BvhQuery, MeshSphereQuery, MeshQueryPoint, MeshQueryRay)}
 """By their names, as bodies of builtins call them."""

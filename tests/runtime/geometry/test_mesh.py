@@ -271,17 +271,6 @@ def test_gradients(kernel):
     assert checked > 40
 
 
-def test_gradients_to_points_are_refused():
-    p, faces = ball(3)
-    mesh = wp.Mesh(wp.array(p, dtype=wp.vec3, requires_grad=True), wp.array(faces.ravel(), dtype=int))
-    x, d = (wp.array(a, dtype=wp.vec3, requires_grad=True) for a in points_and_directions(5))
-    out = wp.zeros(5, dtype=float, requires_grad=True)
-    with wp.Tape() as tape:
-        wp.launch(depths, dim=5, inputs=[mesh.id, x, d], outputs=[out])
-    with pytest.raises(RuntimeError, match="does not reach the points of a mesh"):
-        tape.backward(grads={out: wp.ones(5, dtype=float)})
-
-
 @pytest.mark.parametrize("width", [4, 16])
 def test_lanes_agree(width):
     p, faces = ball(6, rough=0.1)
@@ -335,7 +324,6 @@ P, F = wp.zeros(3, dtype=wp.vec3), wp.array([0, 1, 2], dtype=int)
         (lambda: wp.Mesh(P, F, velocities=wp.zeros(2, dtype=wp.vec3)), RuntimeError, "`velocities` has 2"),
         (lambda: wp.Mesh(P, F, groups=wp.zeros(2, dtype=int)), RuntimeError, "1 faces and 2 groups"),
         (lambda: wp.Mesh(P, F, bvh_leaf_size=0), ValueError, "at least one face"),
-        (lambda: wp.Mesh(P, F, support_winding_number=True), NotImplementedError, "not in this release"),
     ],
 )
 def test_mistakes(make, error, message):

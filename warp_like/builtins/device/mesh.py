@@ -9,11 +9,28 @@ what is differentiated: the face is held.
 
 
 def vertex(id, i):
-    return _memory_at(_mesh(id, "points"), i, vec3f)
+    return _graded_at(_mesh(id, "points"), _mesh(id, "points_gradient"), i, vec3f)
 
 
 def corners(id, face):
-    return _face_corners(_mesh(id, "points"), _mesh(id, "indices"), face)
+    # With gradients; searches take `_face_corners`.
+    indices = _mesh(id, "indices")
+    return (
+        _mesh_vertex(id, _constant_at(indices, 3 * face, int32)),
+        _mesh_vertex(id, _constant_at(indices, 3 * face + 1, int32)),
+        _mesh_vertex(id, _constant_at(indices, 3 * face + 2, int32)),
+    )
+
+
+def memory(id):
+    points, points_gradient, velocities, velocities_gradient = uint64(0), uint64(0), uint64(0), uint64(0)
+    indices, point_count, index_count = uint64(0), int32(0), int32(0)
+    if id != uint64(0):
+        points, points_gradient = _mesh(id, "points"), _mesh(id, "points_gradient")
+        velocities, velocities_gradient = _mesh(id, "velocities"), _mesh(id, "velocities_gradient")
+        indices = _mesh(id, "indices")
+        point_count, index_count = int32(_mesh(id, "point_count")), 3 * int32(_mesh(id, "face_count"))
+    return points, points_gradient, velocities, velocities_gradient, indices, point_count, index_count
 
 
 def face_corners(points, indices, face):
@@ -226,7 +243,8 @@ def count_intersections(id, start, dir, root):
             node = count
         if met and first >= 0:
             for k in range(first, first + count):
-                p, q, r = _mesh_corners(id, _constant_at(_mesh(id, "order"), k, int32))
+                f = _constant_at(_mesh(id, "order"), k, int32)
+                p, q, r = _face_corners(_mesh(id, "points"), _mesh(id, "indices"), f)
                 t, hit = _ray_hits(start, dir, p, q, r)
                 if hit:
                     hits += 1
@@ -348,7 +366,7 @@ def is_inside(id, x):
         dir[axis] = 1.0
         face = _mesh_ray_search(id, x, dir, INFINITY, -1, 0)
         if face >= 0:
-            p, q, r = _mesh_corners(id, face)
+            p, q, r = _face_corners(_mesh(id, "points"), _mesh(id, "indices"), face)
             if dot(dir, cross(q - p, r - p)) > 0.0:
                 votes += 1
     return votes > 1
@@ -412,7 +430,7 @@ def get_velocity(id, index):
     if i >= 0:
         velocities = _mesh(id, "velocities")
         if velocities != uint64(0):
-            x = _memory_at(velocities, i, vec3f)
+            x = _graded_at(velocities, _mesh(id, "velocities_gradient"), i, vec3f)
     return x
 
 

@@ -63,21 +63,31 @@ def carrying_local_arrays(memory: Memory) -> list[Value]:
     return [a for a, use in zip(arrays, uses, strict=True) if use.read and use.written]
 
 
-def varied_values(f: Function, wrt: Collection[Value], memory: Memory | None = None) -> set[Value]:
+def gradient_address(array: Value) -> Value | None:
+    """Return where the adjoints of an object's memory are, as of the points of a mesh; None for other arrays."""
+    made = root_of(array).array.op
+    return made.gradient[0] if isinstance(made, ops.AtAddress) and made.gradient else None
+
+
+def varied_values(
+    f: Function, wrt: Collection[Value], memory: Memory | None = None, objects: bool = False
+) -> set[Value]:
     """Return the values of ``f`` that depend differentiably on its parameters ``wrt``: on elements of the arrays.
 
-    ``memory`` is what ``f`` does to memory, where that has been found already.
+    ``memory`` is what ``f`` does to memory, where that has been found already. With ``objects``, the memory of objects
+    counts as well that has adjoints.
     """
     local = carrying_local_arrays(memory or analyse(f))
-    analysis = _Varied({*map(root_of, (*wrt, *local)), *nested_arrays(f, wrt)})
+    analysis = _Varied({*map(root_of, (*wrt, *local)), *nested_arrays(f, wrt)}, objects)
     analysis.mark(wrt)
     analysis.block(f.body)
     return analysis.varied
 
 
 class _Varied:
-    def __init__(self, arrays: set[Root]) -> None:
+    def __init__(self, arrays: set[Root], objects: bool) -> None:
         self.arrays = arrays
+        self.objects = objects
         self.varied: set[Value] = set()
 
     def mark(self, values: Iterable[Value]) -> bool:
@@ -93,7 +103,7 @@ class _Varied:
     def op(self, o: Op) -> None:
         match o:
             case ops.Load() | ops.Atomic() | ops.AtomicCas():
-                if root_of(o.array) in self.arrays:
+                if root_of(o.array) in self.arrays or (self.objects and gradient_address(o.array) is not None):
                     self.mark(o.results)
             case ops.Pop():  # of a wp.grad(); where its adjoint is needed it is refused
                 self.mark(o.results)

@@ -115,7 +115,7 @@ def plan_adjoint(f: Function, wrt: Sequence[int]) -> Plan:
         WarpCodegenError: ``f`` does something that has no gradient.
     """
     adjoints = {f.params[i]: Value(adjoint_type(f.params[i].type), f"adj_{f.params[i].hint}") for i in wrt}
-    sweep = Sweep(Primal(f, adjoints), adjoints)
+    sweep = Sweep(Primal(f, adjoints, objects=True), adjoints)
     reverse_kernel(sweep)
     return Plan(sweep)
 

@@ -23,10 +23,11 @@ class Primal:
         private: The memory of which no two threads touch an element.
         written: The memory that it writes to.
         varied: The values that carry a gradient.
+        objects: Whether gradients go to the memory of objects, too.
         local: Its own arrays that carry one.
     """
 
-    def __init__(self, f: Function, wrt: Collection[Value]) -> None:
+    def __init__(self, f: Function, wrt: Collection[Value], objects: bool = False) -> None:
         _require_no_exchange_through_memory(f)
         self.f = f
         self.wrt = wrt
@@ -34,7 +35,8 @@ class Primal:
         self.private = private_roots(self.memory)
         self.written: set[Root] = written_arrays(f)
         self.local = set(carrying_local_arrays(self.memory))
-        self.varied = varied_values(f, wrt, self.memory)
+        self.varied = varied_values(f, wrt, self.memory, objects)
+        self.objects = objects
         self._carrying = {*map(root_of, (*wrt, *self.local)), *nested_arrays(f, wrt)}
         self._writing: dict[Op, bool] = {}
         self._free: dict[Block, dict[Value, None]] = {}

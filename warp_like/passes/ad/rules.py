@@ -13,8 +13,9 @@ from warp_like.builtins.spec import Elementwise, NoGradient, Overload, resolve
 from warp_like.builtins.vector import combined
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS, AtomicKind
-from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Mat, Scalar, Tile, element_shape, is_differentiable, is_large
+from warp_like.passes.ad.activity import gradient_address
 from warp_like.passes.ad.adjoints import components, wide_type
 from warp_like.passes.ad.functions import reverse_call
 from warp_like.passes.ad.markers import Replayed
@@ -148,13 +149,35 @@ def _insert(r: Sweep, o: ops.Insert, g: Value) -> None:
 
 
 def _load(r: Sweep, o: ops.Load, g: Value) -> None:
+    address = gradient_address(o.array) if r.primal.objects else None
+    if address is None:
+        _add_to_element(r, o, g)
+        return
+    with r.b.into(Block()) as known:
+        _add_to_element(r, o, g)
+        r.b.yield_()
+    with r.b.into(Block()) as unknown:
+        r.b.yield_()
+    r.b.if_(r.b.ne(address, r.b.zero(address.type)), known, unknown)
+
+
+def _add_to_element(r: Sweep, o: ops.Load, g: Value) -> None:
     target = r.adjoint_array(o.array)
     if target is not None:
         require_fixed(o, r.primal.memory, r.primal.varied)
         r.b.atomic("add", target, list(o.indices), g)
 
 
+def _require_not_of_an_object(r: Sweep, o: ops.Store | ops.Atomic | ops.AtomicCas) -> None:
+    if r.primal.objects and gradient_address(o.array) is not None:
+        raise WarpCodegenError(
+            "the gradient does not pass through writes to the memory of an object that a query reads",
+            help="give the kernel the array as an argument, and write to that",
+        )
+
+
 def _store(r: Sweep, o: ops.Store) -> None:
+    _require_not_of_an_object(r, o)
     source = r.adjoint_array(o.array)
     if source is None:
         return
@@ -168,6 +191,7 @@ def _store(r: Sweep, o: ops.Store) -> None:
 
 
 def _atomic(r: Sweep, o: ops.Atomic) -> None:
+    _require_not_of_an_object(r, o)
     _require_no_old_value(r, o)
     source = r.adjoint_array(o.array)
     if source is None:
@@ -223,6 +247,7 @@ def require_only_kind(f: Function, o: ops.Atomic, what: str) -> None:
 
 
 def _atomic_cas(r: Sweep, o: ops.AtomicCas) -> None:
+    _require_not_of_an_object(r, o)
     _require_no_old_value(r, o)
     if r.adjoint_array(o.array) is not None:
         raise _no_gradient(o)

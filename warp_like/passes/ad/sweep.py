@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
-from warp_like.ir.types import Array, int64, is_differentiable
+from warp_like.ir.types import Array, adjoint_type, int64, is_differentiable
 from warp_like.passes.ad.adjoints import Adjoints
 from warp_like.passes.ad.primal import Primal
 
@@ -63,7 +63,10 @@ class Sweep:
         return g if g is not None else self.b.zero(like.type)
 
     def adjoint_array(self, array: Value) -> Value | None:
-        """The array of adjoints that belongs to ``array``, which may be a view; None if it has none."""
+        """The array of adjoints that belongs to ``array``, which may be a view; None if it has none.
+
+        That of an object's memory may be at address 0: see ``gradient_address``.
+        """
         if isinstance(array.op, (*ops.VIEWS, ops.NestedArray)):
             base = self.adjoint_array(array.op.array)
             if base is None or not is_differentiable(array.type):
@@ -71,6 +74,8 @@ class Sweep:
             if isinstance(array.op, ops.NestedArray):
                 return self.b.nested(base, array.op.indices)
             return self.b.view_like(array.op, base, lambda v: v)
+        if self.primal.objects and isinstance(array.op, ops.AtAddress) and array.op.gradient:
+            return self.b.insert(ops.AtAddress(array.op.gradient[0], array.op.shape), adjoint_type(array.type)).result
         found = self.adjoint_arrays.get(array)
         assert found is None or isinstance(found.type, Array)
         return found if found is not None and is_differentiable(array.type) else None

@@ -50,7 +50,7 @@ class Descriptor:
 
     Attributes:
         changes: How often the object has changed.
-        ungraded: Whether it reads an array that requires a gradient, which would have to reach it by an id.
+        graded: The arrays of floats that kernels read from here, by the words that say where their gradients are.
     """
 
     def __init__(self, kind: int, device: Device) -> None:
@@ -60,7 +60,9 @@ class Descriptor:
         self._words = new_array(element_type(uint64), (len(DESCRIPTORS[kind]),), device, zero=True)
         self._held: list[array] = [self._words]
         self._kept: Descriptor | None = None
-        self.ungraded = False
+        self.graded: dict[str, array] = {}
+        self._numbers: dict[str, int] = {}
+        self._gradients: list[array | None] = []
         self.number: int = self._words.ptr
         _native.add_object(self.number, kind, -1 if device.is_cpu else device.ordinal)
         _descriptors[self.number] = self
@@ -88,13 +90,25 @@ class Descriptor:
             if not any(old is a for a in arrays):
                 _native.keep_for_launches(old)
         self._held[1:] = arrays
-        found = {"mark": mark_of(self.kind), **{name: _word(value) for name, value in words.items()}}
-        self._words.assign(np.array([found.get(name, 0) for name in DESCRIPTORS[self.kind]], np.uint64))
+        self._numbers = {"mark": mark_of(self.kind), **{name: _word(value) for name, value in words.items()}}
+        self._write()
         self.changed()
 
-    def also_keep(self, other: Descriptor, ungraded: bool) -> None:
-        """Keep another descriptor, to which this one refers; ``ungraded`` as the attribute."""
-        self._kept, self.ungraded = other, ungraded
+    def _write(self) -> None:
+        self._words.assign(np.array([self._numbers.get(name, 0) for name in DESCRIPTORS[self.kind]], np.uint64))
+
+    def show_gradients(self) -> None:
+        """Let adjoints add to the gradients that the arrays have now."""
+        before = {name: self._numbers.get(name, 0) for name in self.graded}
+        self._gradients = [a.grad for a in self.graded.values()]  # which adjoints reach for as long as they are shown
+        now = {name: _word(g) for name, g in zip(self.graded, self._gradients, strict=True)}
+        if now != before:
+            self._numbers.update(now)
+            self._write()
+
+    def keep(self, other: Descriptor) -> None:
+        """Keep another descriptor, to which this one refers."""
+        self._kept = other
 
     def changed(self) -> None:
         """Note that what kernels find has changed."""
@@ -193,25 +207,38 @@ def before_launch(effects: Effects, place: Device, args: list[Any], stream: Any)
         streams.note_use(place, queue, [owner for d in here for owner in d.owners])
 
 
-def unchanged(key: str, effects: Effects, args: Sequence[Any]) -> Callable[[], None]:
-    """Return a function that refuses, before the adjoint of a recorded launch, objects which have changed since."""
-    given = {int(args[i]): d for i, _ in effects.objects if i >= 0 and (d := _descriptors.get(int(args[i])))}
-    objects = [(d, d.changes) for d in given.values()]
-    kinds = [(kind, _changes.get(kind, 0)) for i, kind in effects.objects if i < 0]
+def recorded(key: str, effects: Effects, args: Sequence[Any]) -> tuple[Callable[[], None], list[array]]:
+    """Return what a tape keeps of the objects that a launch queries.
 
-    def require() -> None:
-        changed = [d.kind for d, count in objects if d.changes != count]
+    That is a function for before the adjoint of the launch, and the arrays whose gradients this adds to. The function
+    refuses objects that have changed since, and shows the objects where gradients are.
+    """
+    found = _queried(effects, args)
+    changes = [d.changes for d in found]
+    kinds = [(kind, _changes.get(kind, 0)) for i, kind in effects.objects if i < 0]
+    written = [(d.kind, a, _fingerprint(a)) for d in found for a in d.graded.values()]
+
+    def prepare() -> None:
+        changed = [d.kind for d, count in zip(found, changes, strict=True) if d.changes != count]
         changed += [kind for kind, count in kinds if _changes.get(kind, 0) != count]
-        elsewhere = [d for d in list(_descriptors.values()) if any(d.kind == kind for kind, _ in kinds)]
-        if any(d.ungraded for d in (*given.values(), *elsewhere)):
-            raise RuntimeError(
-                f"the gradient of kernel `{key}` does not reach the points of a mesh in this release; make the mesh of "
-                "points that do not require a gradient"
-            )
+        changed += [kind for kind, a, number in written if _fingerprint(a) != number]
         if changed:
             raise RuntimeError(
                 f"the gradient of kernel `{key}` needs the {NAMES[changed[0]]} that it queried as it was then, and it "
-                "has been built anew since; use an object for each step, or backward() before it is built again"
+                "has been built anew or its arrays have been written to since; use an object for each step, or "
+                "backward() before it changes"
             )
+        for d in found:
+            d.show_gradients()
 
-    return require
+    return prepare, [a for _, a, _ in written]
+
+
+def show_gradients(effects: Effects, args: Sequence[Any]) -> None:
+    """Show the objects that an adjoint launch queries where gradients are."""
+    for d in _queried(effects, args):
+        d.show_gradients()
+
+
+def _fingerprint(a: array) -> int:
+    return a.device.backend.algorithms.fingerprint(a)

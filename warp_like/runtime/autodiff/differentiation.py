@@ -10,7 +10,7 @@ import numpy as np
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir.types import Array, Type, adjoint_type, is_differentiable, scalar_of
-from warp_like.runtime.arrays import nested
+from warp_like.runtime.arrays import nested, objects
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone
 from warp_like.runtime.arrays.recording import Record, program_of
@@ -50,7 +50,7 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     dispatcher = program_of(record).dispatcher
     if settings.print_launches or nested.used_by(forward):
         dispatcher = None  # each is intercepted
-    if targets.isdisjoint(adjoints) or changed.isdisjoint(adjoints):
+    if targets.isdisjoint(adjoints) or (changed.isdisjoint(adjoints) and not forward.objects):
         if dispatcher is not None:
             dispatcher.install_adjoint(wrt, None)
         return None
@@ -92,6 +92,7 @@ def adjoint_arguments(record: Record, program: Program, adjoints: dict[int, arra
             f"kernel `{record.kernel.key}`: the gradient needs the elements of `{name}` from before the launch, which "
             "overwrites them; record the launch on a Tape with gradients on, which keeps a copy"
         )
+    objects.show_gradients(effects, record.args)
     args = [record.saved.get(i, a) for i, a in enumerate(record.args)]
     args += [adjoints[i] for i in sorted(adjoints)]
     for i in effects.prelaunch_copies:

@@ -11,10 +11,12 @@ from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array, new_array
 from warp_like.runtime.arrays.objects import Descriptor, Queried
 from warp_like.runtime.geometry.bvh import MOST_ITEMS, VEC3, BvhConstructor, Tree, checked, now_and_in_graphs
+from warp_like.runtime.geometry.moments import moments
 from warp_like.runtime.kernels.decorators import kernel
 from warp_like.runtime.launching.launch import launch
 from warp_like.runtime.memory.allocation import element_type
 from warp_like.values import from_ir
+from warp_like.values.dtypes import float32
 
 tid, min_, max_ = Builtin("tid"), Builtin("min"), Builtin("max")
 vec3: Any = from_ir(VEC3)
@@ -45,6 +47,7 @@ class Mesh(Queried):
         velocities: An array of ``wp.vec3``: the velocity of each vertex, for ``wp.mesh_eval_velocity``.
         bvh_constructor: How the tree is built; see ``wp.Bvh``.
         bvh_leaf_size: The most faces of a leaf; 4 when left out.
+        support_winding_number: Whether ``wp.mesh_query_point_sign_winding_number`` can be used.
         groups: An array of int32, the group of each face, for searches below ``wp.mesh_get_group_root``.
 
     Attributes:
@@ -83,8 +86,6 @@ class Mesh(Queried):
         bvh_leaf_size: int | None = None,
         groups: array | None = None,
     ) -> None:
-        if support_winding_number:
-            raise NotImplementedError("Mesh(): signs by winding numbers are not in this release")
         self._points = checked("Mesh()", "points", points, VEC3)
         self.indices = checked("Mesh()", "indices", indices, ir.int32)
         self._velocities = self._of_vertices("velocities", velocities)
@@ -102,6 +103,11 @@ class Mesh(Queried):
         self._descriptor = Descriptor(self._kind, self.device)
         self._find_boxes()
         self._tree.build(self._lowers, self._uppers, self.groups, BvhConstructor.of(bvh_constructor))
+        self._moments: array | None = None
+        if support_winding_number:
+            size = (16 * self._tree.node_count,)
+            self._moments = new_array(element_type(float32), size, self.device, zero=False)
+            self._find_moments()
         self._bvh.publish(**self._tree.words)
         self._publish()
 
@@ -131,18 +137,28 @@ class Mesh(Queried):
         arrays = [self._points, self.indices, self._lowers, self._uppers]
         launch(_face_boxes, self._tree.count, arrays, record_tape=False)
 
+    def _find_moments(self) -> None:
+        if self._moments is not None:
+            corners = self._points.numpy()[self.indices.numpy().reshape(-1, 3)]
+            self._moments.assign(moments(self._tree, corners).ravel())
+
     def _publish(self) -> None:
+        self._descriptor.graded = {"points_gradient": self._points}
+        if self._velocities is not None:
+            self._descriptor.graded["velocities_gradient"] = self._velocities
         self._descriptor.publish(
             points=self._points,
             indices=self.indices,
             velocities=self._velocities,
             nodes=self._tree.nodes,
             order=self._tree.order,
+            moments=self._moments,
             node_count=self._tree.node_count,
             face_count=self._tree.count,
+            point_count=self._points.size,
             bvh=self._bvh.number,
         )
-        self._descriptor.also_keep(self._bvh, self._points.requires_grad)
+        self._descriptor.keep(self._bvh)
 
     @property
     def points(self) -> array:
@@ -174,6 +190,7 @@ class Mesh(Queried):
 
     def _refit(self) -> None:
         self._tree.refit(self._lowers, self._uppers)
+        self._find_moments()
         self._bvh.changed()
         self._descriptor.changed()
 

@@ -167,9 +167,10 @@ def _run_or_record(
             program.dispatcher.unrecorded -= 1  # the tape has seen it
         return None
     else:
+        queried = objects.recorded(kernel.key, program.effects, args) if program.effects.objects else None
         active.run_launch(program, Record(kernel, dims, program.types, args, same_arguments(args)), blocks)
-        if program.effects.objects:
-            active.record_func(objects.unchanged(kernel.key, program.effects, args), [])
+        if queried is not None:
+            active.record_func(*queried)
     return active
 
 
