@@ -5,16 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
+from warp_like.sparse.counting import entries_by_row, scan_counts
 from warp_like.sparse.creation import bsr_zeros, resize
 from warp_like.sparse.lookup import bsr_block_index, bsr_row_index, row_end
 from warp_like.sparse.matrix import BsrMatrix, block_type, new_values, reserve, scaled, shares_rows, status_of
-from warp_like.sparse.topology import (
-    adopt,
-    entries_by_row,
-    require_topology,
-    scan_counts,
-    set_topology,
-)
+from warp_like.sparse.topology import adopt, require_topology, set_topology
 from warp_like.sparse.triplets import set_from_entries
 
 

@@ -19,6 +19,15 @@ def row_end(offsets: wp.array[int], row_counts: wp.array[int], row: int) -> int:
 
 
 @wp.func
+def blocks_of(offsets: wp.array[int], row_counts: wp.array[int], row: int) -> Any:
+    """Return the indices of the first block of a row and of the one behind its last block.
+
+    They are unsigned for loops over them: a signed index is tested, since negative ones count from the end.
+    """
+    return wp.uint32(offsets[row]), wp.uint32(row_end(offsets, row_counts, row))
+
+
+@wp.func
 def find_block(columns: wp.array[int], begin: int, end: int, column: int) -> int:
     """Return which of the blocks from ``begin`` to ``end``, sorted by column, stands in ``column``, or -1."""
     low = begin

@@ -9,12 +9,16 @@ import warp_like as wp
 from warp_like.sparse.lookup import row_end
 from warp_like.sparse.matrix import BsrMatrix, composed, overlap, scaled
 
+NUMBERS_TOGETHER = 4
+"""A power of two."""
+
 
 @cache
-def _multiply(padded: bool, adds: bool) -> wp.Kernel:
+def _multiply(padded: bool, adds: bool, together: int) -> wp.Kernel:
     """Return the product for matrices with row counts or without, that adds to a multiple of ``y`` or overwrites it.
 
-    Rows are short, so that asking for each of them takes as long as an element or two.
+    Rows are short, so that asking for each of them takes as long as an element or two. It takes so many elements
+    together, in their order, as long as the row has them: the loop itself costs as much as an element.
     """
 
     @wp.kernel(module="unique")
@@ -29,17 +33,22 @@ def _multiply(padded: bool, adds: bool) -> wp.Kernel:
         y: wp.array[Any],
     ) -> None:
         row = wp.tid()
-        begin = offsets[row]
+        begin = wp.int64(offsets[row])  # sums of shorter ones might wrap, so each would be extended anew
         end = begin
         if wp.static(padded):
-            end = begin + row_counts[row]
+            end = begin + wp.int64(row_counts[row])
         else:
-            end = offsets[row + 1]
+            end = wp.int64(offsets[row + 1])
         total = y.dtype(0.0)
-        for block in range(begin, end):
-            total += (
-                values[block] * x[wp.uint32(columns[block])]
-            )  # a signed one is tested: negative, it is from the end
+        rest = begin
+        if wp.static(together > 1):
+            rest = end - ((end - begin) & wp.int64(wp.static(together - 1)))
+            for first in range(begin, rest, wp.int64(wp.static(together))):
+                for k in range(wp.static(together)):
+                    block = first + wp.int64(k)
+                    total += values[block] * x[wp.uint32(columns[block])]
+        for block in range(rest, end):  # a signed index is tested: negative, it is from the end
+            total += values[block] * x[wp.uint32(columns[block])]
         if wp.static(adds):
             y[row] = alpha * total + beta * y[row]
         else:
@@ -147,7 +156,8 @@ def bsr_mv(
     factors = matrix.scalar_type(alpha), matrix.scalar_type(beta)
     stored = [matrix.offsets, matrix.row_counts, matrix.columns, matrix.values]
     if not transpose and alpha != 0:
-        kernel = _multiply(matrix.row_counts is not None, bool(beta != 0))
+        together = NUMBERS_TOGETHER if matrix.dtype is matrix.scalar_type else 1
+        kernel = _multiply(matrix.row_counts is not None, bool(beta != 0), together)
         counts = matrix.offsets if matrix.row_counts is None else matrix.row_counts  # None would be slower to launch
         arguments = [factors[0], matrix.offsets, counts, *stored[2:], x_view, factors[1]]
         wp.launch(kernel, dim=n, inputs=arguments, outputs=[y_view], device=matrix.device)

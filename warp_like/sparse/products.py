@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
+from warp_like.sparse.counting import divide_into_runs, scan_counts
 from warp_like.sparse.creation import bsr_zeros
-from warp_like.sparse.lookup import find_block, row_end
+from warp_like.sparse.lookup import blocks_of, find_block, row_end
 from warp_like.sparse.matrix import BsrMatrix, block_type, composed, new_values, scaled
-from warp_like.sparse.runs import divide_into_runs
 from warp_like.sparse.sums import bsr_axpy
-from warp_like.sparse.topology import require_topology, scan_counts, sort_range
+from warp_like.sparse.topology import require_topology, sort_range
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
@@ -34,9 +34,10 @@ def _count_products(
     run = wp.tid()
     for row in range(run * size, wp.min(row_count, run * size + size)):
         total = 0
-        for i in range(x_offsets[row], row_end(x_offsets, x_counts, row)):
-            k = x_columns[i]
-            for j in range(y_offsets[k], row_end(y_offsets, y_counts, k)):
+        first, last = blocks_of(x_offsets, x_counts, row)
+        for i in range(first, last):
+            begin, end = blocks_of(y_offsets, y_counts, x_columns[i])
+            for j in range(begin, end):
                 column = wp.uint32(y_columns[j])
                 if seen[run, column] != row + 1:
                     seen[run, column] = row + 1
@@ -60,17 +61,18 @@ def _list_products(
 ) -> None:
     run = wp.tid()
     for row in range(run * size, wp.min(row_count, run * size + size)):
-        place = offsets[row]
-        end = offsets[row + 1]
-        for i in range(x_offsets[row], row_end(x_offsets, x_counts, row)):
-            k = x_columns[i]
-            for j in range(y_offsets[k], row_end(y_offsets, y_counts, k)):
+        place = wp.uint32(offsets[row])
+        limit = wp.uint32(offsets[row + 1])
+        first, last = blocks_of(x_offsets, x_counts, row)
+        for i in range(first, last):
+            begin, end = blocks_of(y_offsets, y_counts, x_columns[i])
+            for j in range(begin, end):
                 column = wp.uint32(y_columns[j])
-                if seen[run, column] != -row - 1 and place < end:
+                if seen[run, column] != -row - 1 and place < limit:
                     seen[run, column] = -row - 1
                     columns[place] = int(column)
-                    place += 1
-        sort_range(columns, offsets[row], end)
+                    place += wp.uint32(1)
+        sort_range(columns, wp.uint32(offsets[row]), limit)
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
@@ -93,13 +95,14 @@ def _sum_products(
 ) -> None:
     run = wp.tid()
     for row in range(run * size, wp.min(row_count, run * size + size)):
-        for block in range(offsets[row], offsets[row + 1]):
-            places[run, wp.uint32(columns[block])] = block
+        for block in range(wp.uint32(offsets[row]), wp.uint32(offsets[row + 1])):
+            places[run, wp.uint32(columns[block])] = int(block)
             values[block] = values.dtype(0.0)
-        for i in range(x_offsets[row], row_end(x_offsets, x_counts, row)):
-            k = x_columns[i]
+        first, last = blocks_of(x_offsets, x_counts, row)
+        for i in range(first, last):
             factor = alpha * x[i]
-            for j in range(y_offsets[k], row_end(y_offsets, y_counts, k)):
+            begin, end = blocks_of(y_offsets, y_counts, x_columns[i])
+            for j in range(begin, end):
                 place = wp.uint32(places[run, wp.uint32(y_columns[j])])
                 values[place] = values[place] + factor * y[j]
 
@@ -264,7 +267,7 @@ def _product(
 ) -> BsrMatrix:
     """``alpha * x @ y`` as a new compact matrix."""
     z = bsr_zeros(x.nrow, y.ncol, dtype, x.device)
-    size, runs = divide_into_runs(x.nrow, y.ncol, x.device)
+    size, runs = divide_into_runs(x.nrow, y.ncol, x.nnz + y.nnz, x.device)
     places = wp.zeros((runs, y.ncol), dtype=int, device=x.device)
     if reuse:
         if work is None or work._product is None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import warp_like as wp
 from warp_like.sparse.assignment import bsr_assign, bsr_copy
+from warp_like.sparse.counting import scan_counts
 from warp_like.sparse.creation import bsr_zeros
-from warp_like.sparse.lookup import find_block, row_end
+from warp_like.sparse.lookup import blocks_of, find_block, row_end
 from warp_like.sparse.matrix import BsrMatrix, new_values, scaled, shares_rows
-from warp_like.sparse.topology import fit_rows, require_topology, scan_counts
+from warp_like.sparse.topology import ONE, fit_rows, require_topology
 
 
 @wp.kernel
@@ -29,21 +30,23 @@ def _count_merged(
     counts: wp.array[int],
 ) -> None:
     row = wp.tid()
-    i = x_offsets[row]
-    j = y_offsets[row]
-    x_end = row_end(x_offsets, x_counts, row)
-    y_end = row_end(y_offsets, y_counts, row)
+    i, x_end = blocks_of(x_offsets, x_counts, row)
+    j, y_end = blocks_of(y_offsets, y_counts, row)
     total = (x_end - i) + (y_end - j)
+    while i < x_end and j < y_end and x_columns[i] == y_columns[j]:  # often the whole row; no step waits for another
+        i += ONE
+        j += ONE
+        total -= ONE
     while i < x_end and j < y_end:
         a = x_columns[i]
         b = y_columns[j]
         if a == b:
-            total -= 1
+            total -= ONE
         if a <= b:
-            i += 1
+            i += ONE
         if b <= a:
-            j += 1
-    counts[row] = total
+            j += ONE
+    counts[row] = int(total)
 
 
 @wp.kernel(vector_width=1)
@@ -64,11 +67,10 @@ def _merge(
     values: wp.array[Any],
 ) -> None:
     row = wp.tid()
-    i = x_offsets[row]
-    j = y_offsets[row]
-    x_end = row_end(x_offsets, x_counts, row)
-    y_end = row_end(y_offsets, y_counts, row)
-    for block in range(offsets[row], row_end(offsets, row_counts, row)):
+    i, x_end = blocks_of(x_offsets, x_counts, row)
+    j, y_end = blocks_of(y_offsets, y_counts, row)
+    begin, end = blocks_of(offsets, row_counts, row)
+    for block in range(begin, end):
         a = 0x7FFFFFFF
         b = 0x7FFFFFFF
         if i < x_end:
@@ -79,10 +81,10 @@ def _merge(
         total = values.dtype(0.0)
         if a <= b:
             total += alpha * x[i]
-            i += 1
+            i += ONE
         if b <= a:
             total += beta * y[j]
-            j += 1
+            j += ONE
         values[block] = total
 
 

@@ -1,8 +1,7 @@
 """Which blocks a matrix has: rows of sorted columns made of entries in any order.
 
-Entries are counted by row (each learns its place within the row), scattered to their rows, and sorted there. A pair is
-an entry in 64 bits, the column above its number, so that sorting is by column and then by number: the result is the
-same whatever order the threads came in. Entries of one column become one block; ``Groups`` says which.
+Entries in the order of their rows (``counting.py``) are sorted there by column. Those of one column become one block;
+``Groups`` says which.
 """
 
 from __future__ import annotations
@@ -10,13 +9,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import warp_like as wp
-from warp_like.sparse.lookup import is_zero
+from warp_like.sparse.counting import scan_counts
 from warp_like.sparse.matrix import BSR_STATUS_ROW_CAPACITY_EXCEEDED, BsrMatrix, reserve, status_of
 
 TOPOLOGIES = ("compact", "masked", "padded")
 SHORT = 24
 """Rows up to this length are sorted by insertion, longer ones by a heap."""
 
+ONE = wp.uint32(1)
 _EXCEEDED = BSR_STATUS_ROW_CAPACITY_EXCEEDED
 
 
@@ -48,75 +48,18 @@ def require_topology(name: str, topology: str | None, allowed: tuple[str, ...] =
 
 
 @wp.func
-def _rank(row: int, column: int, row_count: int, column_count: int, counts: wp.array[int]) -> int:
-    """The place of an entry among those of its row; -1 for entries outside of the matrix."""
-    if row < 0 or row >= row_count or column < 0 or column >= column_count:
-        return -1
-    return wp.atomic_add(counts, row, 1)
-
-
-@wp.kernel(enable_backward=False, deterministic=False)
-def _count_entries(
-    row_count: int,
-    column_count: int,
-    rows: wp.array[int],
-    columns: wp.array[int],
-    limit: wp.array[int],
-    counts: wp.array[int],
-    ranks: wp.array[int],
-) -> None:
-    i = wp.tid()
-    rank = -1
-    if not limit or i < limit[0]:
-        rank = _rank(rows[i], columns[i], row_count, column_count, counts)
-    ranks[i] = rank
-
-
-@wp.kernel(enable_backward=False, deterministic=False)
-def _count_nonzero_entries(
-    row_count: int,
-    column_count: int,
-    rows: wp.array[int],
-    columns: wp.array[int],
-    limit: wp.array[int],
-    values: wp.array[Any],
-    counts: wp.array[int],
-    ranks: wp.array[int],
-) -> None:
-    i = wp.tid()
-    rank = -1
-    if (not limit or i < limit[0]) and not is_zero(values[i]):
-        rank = _rank(rows[i], columns[i], row_count, column_count, counts)
-    ranks[i] = rank
-
-
-@wp.kernel(enable_backward=False)
-def _scatter_entries(
-    rows: wp.array[int],
-    columns: wp.array[int],
-    ranks: wp.array[int],
-    starts: wp.array[int],
-    pairs: wp.array[wp.int64],
-) -> None:
-    i = wp.tid()
-    rank = ranks[i]
-    if rank >= 0:
-        pairs[starts[rows[i]] + rank] = (wp.int64(columns[i]) << wp.int64(32)) | wp.int64(i)
-
-
-@wp.func
-def sort_range(keys: wp.array[Any], begin: int, end: int) -> None:
+def sort_range(keys: wp.array[Any], begin: wp.uint32, end: wp.uint32) -> None:
     """Sort the elements from ``begin`` to ``end``, ascending."""
-    if end - begin <= wp.static(SHORT):
-        for i in range(begin + 1, end):
+    if end - begin <= wp.uint32(SHORT):
+        for i in range(begin + ONE, end):
             key = keys[i]
-            place = int(i)
-            while place > begin and keys[place - 1] > key:
-                keys[place] = keys[place - 1]
-                place -= 1
+            place = wp.uint32(i)
+            while place > begin and keys[place - ONE] > key:
+                keys[place] = keys[place - ONE]
+                place -= ONE
             keys[place] = key
     else:
-        _heap_sort(keys, begin, end - begin)
+        _heap_sort(keys, int(begin), int(end - begin))
 
 
 @wp.func
@@ -145,16 +88,21 @@ def _heap_sort(keys: wp.array[Any], begin: int, count: int) -> None:
         keys[begin + parent] = key
 
 
+@wp.func
+def _column(pair: wp.int64) -> int:
+    return int(pair >> wp.int64(32))
+
+
 @wp.kernel(enable_backward=False)
 def _sort_rows(starts: wp.array[int], pairs: wp.array[wp.int64], counts: wp.array[int]) -> None:
     row = wp.tid()
-    begin = starts[row]
-    end = starts[row + 1]
+    begin = wp.uint32(starts[row])
+    end = wp.uint32(starts[row + 1])
     sort_range(pairs, begin, end)
     blocks = 0
-    last = wp.int64(-1)
+    last = -1
     for k in range(begin, end):
-        column = pairs[k] >> wp.int64(32)
+        column = _column(pairs[k])
         if column != last:
             blocks += 1
         last = column
@@ -170,15 +118,15 @@ def _list_blocks(
     ends: wp.array[int],
 ) -> None:
     row = wp.tid()
-    block = offsets[row] - 1
-    last = wp.int64(-1)
-    for k in range(starts[row], starts[row + 1]):
-        column = pairs[k] >> wp.int64(32)
+    block = wp.uint32(offsets[row]) - ONE
+    last = -1
+    for k in range(wp.uint32(starts[row]), wp.uint32(starts[row + 1])):
+        column = _column(pairs[k])
         if column != last:
-            block += 1
-            columns[block] = int(column)
+            block += ONE
+            columns[block] = column
         last = column
-        ends[block] = k + 1
+        ends[block] = int(k) + 1
 
 
 @wp.kernel(enable_backward=False)
@@ -231,39 +179,6 @@ def require_capacity(dest: BsrMatrix) -> None:
     """
     if dest.row_counts is None:
         raise ValueError("topology='padded' needs a matrix with row capacity; make it by bsr_zeros(row_capacity=)")
-
-
-def scan_counts(counts: Any) -> Any:
-    """Return where each row begins, of counts with a last element that does not count."""
-    offsets = wp.empty_like(counts)
-    wp.utils.array_scan(counts, offsets, inclusive=False)
-    return offsets
-
-
-def entries_by_row(
-    shape: tuple[int, int], rows: Any, columns: Any, limit: Any = None, nonzero: Any = None
-) -> tuple[Any, Any]:
-    """Return where the entries of each row begin, and the entries as pairs, not sorted yet.
-
-    Args:
-        shape: Rows and columns; entries outside are left out.
-        rows: The row of each entry.
-        columns: Its column.
-        limit: An array with the number of entries that count, or None.
-        nonzero: Blocks, one for each entry: entries whose block is zero are left out. None keeps them.
-    """
-    n, device = rows.size, rows.device
-    counts = wp.zeros(shape[0] + 1, dtype=int, device=device)
-    ranks = wp.empty(n, dtype=int, device=device)
-    if nonzero is None:
-        wp.launch(_count_entries, dim=n, inputs=[*shape, rows, columns, limit, counts, ranks], device=device)
-    else:
-        arguments = [*shape, rows, columns, limit, nonzero, counts, ranks]
-        wp.launch(_count_nonzero_entries, dim=n, inputs=arguments, device=device)
-    starts = scan_counts(counts)
-    pairs = wp.empty(n, dtype=wp.int64, device=device)
-    wp.launch(_scatter_entries, dim=n, inputs=[rows, columns, ranks, starts, pairs], device=device)
-    return starts, pairs
 
 
 def set_topology(dest: BsrMatrix, starts: Any, pairs: Any, padded: bool) -> Groups:

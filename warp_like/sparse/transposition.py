@@ -11,11 +11,11 @@ from typing import Any
 
 import warp_like as wp
 from warp_like.sparse.assignment import bsr_assign
+from warp_like.sparse.counting import begin_runs, divide_into_runs
 from warp_like.sparse.creation import bsr_zeros, resize
-from warp_like.sparse.lookup import row_end
+from warp_like.sparse.lookup import blocks_of
 from warp_like.sparse.matrix import BsrMatrix, new_values, scaled
-from warp_like.sparse.runs import divide_into_runs
-from warp_like.sparse.topology import adopt, require_topology, scan_counts
+from warp_like.sparse.topology import adopt, require_topology
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
@@ -30,21 +30,11 @@ def _count(
 ) -> None:
     run = wp.tid()
     for row in range(run * size, wp.min(row_count, run * size + size)):
-        for block in range(offsets[row], row_end(offsets, row_counts, row)):
-            column = columns[block]
-            if column >= 0 and column < column_count:
+        begin, end = blocks_of(offsets, row_counts, row)
+        for block in range(begin, end):
+            column = wp.uint32(columns[block])
+            if column < wp.uint32(column_count):
                 places[run, column] = places[run, column] + 1
-
-
-@wp.kernel(enable_backward=False)
-def _sum_runs(places: wp.array2d[int], counts: wp.array[int]) -> None:
-    column = wp.tid()
-    total = 0
-    for run in range(places.shape[0]):
-        count = places[run, column]
-        places[run, column] = total
-        total += count
-    counts[column] = total
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
@@ -56,19 +46,19 @@ def _scatter(
     row_counts: wp.array[int],
     columns: wp.array[int],
     places: wp.array2d[int],
-    starts: wp.array[int],
     turned: wp.array[int],
     sources: wp.array[int],
 ) -> None:
     run = wp.tid()
     for row in range(run * size, wp.min(row_count, run * size + size)):
-        for block in range(offsets[row], row_end(offsets, row_counts, row)):
-            column = columns[block]
-            if column >= 0 and column < column_count:
-                place = starts[column] + places[run, column]
-                places[run, column] = places[run, column] + 1
+        begin, end = blocks_of(offsets, row_counts, row)
+        for block in range(begin, end):
+            column = wp.uint32(columns[block])
+            if column < wp.uint32(column_count):
+                place = wp.uint32(places[run, column])
+                places[run, column] = int(place) + 1
                 turned[place] = row
-                sources[place] = block
+                sources[place] = int(block)
 
 
 @wp.kernel
@@ -82,9 +72,10 @@ def _gather(
     values: wp.array[Any],
 ) -> None:
     row = wp.tid()
-    shift = compact[row] - offsets[row]
-    for block in range(offsets[row], row_end(offsets, row_counts, row)):
-        values[block] = scale * blocks[sources[block + shift]]
+    begin, end = blocks_of(offsets, row_counts, row)
+    shift = wp.uint32(compact[row]) - begin
+    for block in range(begin, end):
+        values[block] = scale * blocks[wp.uint32(sources[block + shift])]
 
 
 @wp.kernel
@@ -98,9 +89,10 @@ def _gather_transposed(
     values: wp.array[Any],
 ) -> None:
     row = wp.tid()
-    shift = compact[row] - offsets[row]
-    for block in range(offsets[row], row_end(offsets, row_counts, row)):
-        values[block] = scale * wp.transpose(blocks[sources[block + shift]])
+    begin, end = blocks_of(offsets, row_counts, row)
+    shift = wp.uint32(compact[row]) - begin
+    for block in range(begin, end):
+        values[block] = scale * wp.transpose(blocks[wp.uint32(sources[block + shift])])
 
 
 def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) -> None:
@@ -150,15 +142,13 @@ def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) ->
 def _turn(A: BsrMatrix) -> tuple[Any, Any, Any]:
     """Where the rows of the transpose begin, its columns, and the block of ``A`` that each of its blocks is."""
     device, bound = A.device, A.nnz
-    size, runs = divide_into_runs(A.nrow, A.ncol, device)
+    size, runs = divide_into_runs(A.nrow, A.ncol, A.nnz, device)
     places = wp.zeros((runs, A.ncol), dtype=int, device=device)
     read = [size, A.nrow, A.ncol, A.offsets, A.row_counts, A.columns, places]
     wp.launch(_count, dim=runs, inputs=read, device=device)
-    counts = wp.zeros(A.ncol + 1, dtype=int, device=device)
-    wp.launch(_sum_runs, dim=A.ncol, inputs=[places, counts], device=device)
-    starts = scan_counts(counts)
+    starts = begin_runs(places)
     columns, sources = (wp.empty(bound, dtype=int, device=device) for _ in range(2))
-    wp.launch(_scatter, dim=runs, inputs=[*read, starts, columns, sources], device=device)
+    wp.launch(_scatter, dim=runs, inputs=[*read, columns, sources], device=device)
     return starts, columns, sources
 
 

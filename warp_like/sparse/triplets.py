@@ -6,15 +6,16 @@ import operator
 from typing import Any
 
 import warp_like as wp
+from warp_like.sparse.counting import entries_by_row
 from warp_like.sparse.creation import bsr_zeros
-from warp_like.sparse.lookup import bsr_block_index, row_end
+from warp_like.sparse.lookup import blocks_of, bsr_block_index
 from warp_like.sparse.matrix import BsrMatrix, block_type, composed, new_values
-from warp_like.sparse.topology import Groups, entries_by_row, require_topology, set_topology
+from warp_like.sparse.topology import ONE, Groups, require_topology, set_topology
 
 
 @wp.func
-def _entry(pair: wp.int64) -> int:
-    return int(pair & wp.int64(0x7FFFFFFF))
+def _entry(pair: wp.int64) -> wp.uint32:
+    return wp.uint32(pair & wp.int64(0x7FFFFFFF))  # a signed index is tested: negative, it is from the end
 
 
 @wp.kernel
@@ -28,16 +29,18 @@ def _sum_entries(
     values: wp.array[Any],
 ) -> None:
     row = wp.tid()
-    place = offsets[row]
-    first = compact[row] - place
-    for block in range(place, row_end(offsets, row_counts, row)):
-        begin = 0
-        if first + block > 0:
-            begin = ends[first + block - 1]
+    block, last = blocks_of(offsets, row_counts, row)
+    source = wp.uint32(compact[row])
+    begin = wp.uint32(0)
+    if source > wp.uint32(0):
+        begin = wp.uint32(ends[source - ONE])
+    for k in range(last - block):
+        end = wp.uint32(ends[source + k])
         total = entries[_entry(pairs[begin])]
-        for k in range(begin + 1, ends[first + block]):
-            total += entries[_entry(pairs[k])]
-        values[block] = total
+        for entry in range(begin + ONE, end):
+            total += entries[_entry(pairs[entry])]
+        values[block + k] = total
+        begin = end
 
 
 @wp.kernel
@@ -81,7 +84,7 @@ def _map_entries(
         begin = ends[block - 1]
     for k in range(begin, ends[block]):
         entry = _entry(pairs[k])
-        indices[k] = entry
+        indices[k] = int(entry)
         blocks[entry] = block
 
 

@@ -1,0 +1,211 @@
+"""Entries in the order of their rows, by counting: in time proportional to the entries and the rows.
+
+On the CPU entries are divided into runs. Each run counts its entries by row, so that it knows where its first entry of
+each row goes, behind those of the runs before. Then it writes its entries there, without asking the other runs. On
+other devices, which have far more threads than there are runs worth having, each entry learns its place within the row
+from an atomic addition.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import warp_like as wp
+from warp_like.sparse.lookup import is_zero
+
+RUNS_PER_THREAD = 4
+"""Runs for each OS thread: more than one, so that threads end at about the same time."""
+
+CUDA_RUNS = 2048
+MOST_PLACES = 1 << 26
+"""Elements, at most, of the arrays of all runs."""
+
+PLACES_PER_ITEM = 4
+"""Such elements, at most, for each item: clearing them must not take longer than the work itself."""
+
+
+def divide_into_runs(rows: int, width: int, items: int, device: Any) -> tuple[int, int]:
+    """Return how many rows a run has, and how many runs there are.
+
+    Args:
+        rows: How many rows there are to divide.
+        width: Elements of an array that each run has.
+        items: How much work there is, beside ``rows``.
+        device: Where it is done.
+    """
+    wanted, most = CUDA_RUNS, MOST_PLACES
+    if device.is_cpu:
+        wanted, most = RUNS_PER_THREAD * (os.cpu_count() or 1), min(most, PLACES_PER_ITEM * (items + rows))
+    runs = max(1, min(wanted, rows, most // max(1, width)))
+    size = max(1, -(-rows // runs))
+    return size, max(1, -(-rows // size))
+
+
+@wp.kernel(enable_backward=False)
+def _sum_runs(places: wp.array2d[int], counts: wp.array[int]) -> None:
+    row = wp.tid()
+    total = 0
+    for run in range(places.shape[0]):
+        total += places[run, row]
+    counts[row] = total
+
+
+@wp.kernel(enable_backward=False)
+def _begin_runs(starts: wp.array[int], places: wp.array2d[int]) -> None:
+    row = wp.tid()
+    place = starts[row]
+    for run in range(places.shape[0]):
+        count = places[run, row]
+        places[run, row] = place
+        place += count
+
+
+def begin_runs(places: Any) -> Any:
+    """Turn how many entries each run has in each row into where it begins to write them, and return where rows begin.
+
+    Args:
+        places: An array of two dimensions, run and row.
+    """
+    rows = places.shape[1]
+    counts = wp.zeros(rows + 1, dtype=int, device=places.device)
+    wp.launch(_sum_runs, dim=rows, inputs=[places, counts], device=places.device)
+    starts = scan_counts(counts)
+    wp.launch(_begin_runs, dim=rows, inputs=[starts, places], device=places.device)
+    return starts
+
+
+def scan_counts(counts: Any) -> Any:
+    """Return where each row begins, of counts with a last element that does not count."""
+    offsets = wp.empty_like(counts)
+    wp.utils.array_scan(counts, offsets, inclusive=False)
+    return offsets
+
+
+@wp.func
+def _counts(
+    i: int,
+    row_count: int,
+    column_count: int,
+    rows: wp.array[int],
+    columns: wp.array[int],
+    limit: wp.array[int],
+    nonzero: wp.array[Any],
+) -> bool:
+    """Whether an entry counts: it is inside of the matrix and before the limit, and its block is not zero."""
+    if limit and i >= limit[0]:
+        return False
+    row = rows[i]
+    column = columns[i]
+    inside = row >= 0 and row < row_count and column >= 0 and column < column_count
+    return inside and (i >= nonzero.shape[0] or not is_zero(nonzero[i]))
+
+
+@wp.func
+def _pair(column: int, entry: int) -> wp.int64:
+    return (wp.int64(column) << wp.int64(32)) | wp.int64(entry)
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
+def _count_runs(
+    size: int,
+    row_count: int,
+    column_count: int,
+    rows: wp.array[int],
+    columns: wp.array[int],
+    limit: wp.array[int],
+    nonzero: wp.array[Any],
+    places: wp.array2d[int],
+) -> None:
+    run = wp.tid()
+    for i in range(run * size, wp.min(rows.shape[0], run * size + size)):
+        if _counts(i, row_count, column_count, rows, columns, limit, nonzero):
+            row = wp.uint32(rows[i])
+            places[run, row] = places[run, row] + 1
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
+def _scatter_runs(
+    size: int,
+    row_count: int,
+    column_count: int,
+    rows: wp.array[int],
+    columns: wp.array[int],
+    limit: wp.array[int],
+    nonzero: wp.array[Any],
+    places: wp.array2d[int],
+    pairs: wp.array[wp.int64],
+) -> None:
+    run = wp.tid()
+    for i in range(run * size, wp.min(rows.shape[0], run * size + size)):
+        if _counts(i, row_count, column_count, rows, columns, limit, nonzero):
+            row = wp.uint32(rows[i])
+            place = places[run, row]
+            places[run, row] = place + 1
+            pairs[wp.uint32(place)] = _pair(columns[i], i)
+
+
+@wp.kernel(enable_backward=False, deterministic=False)
+def _rank_entries(
+    row_count: int,
+    column_count: int,
+    rows: wp.array[int],
+    columns: wp.array[int],
+    limit: wp.array[int],
+    nonzero: wp.array[Any],
+    counts: wp.array[int],
+    ranks: wp.array[int],
+) -> None:
+    i = wp.tid()
+    rank = -1
+    if _counts(i, row_count, column_count, rows, columns, limit, nonzero):
+        rank = wp.atomic_add(counts, rows[i], 1)
+    ranks[i] = rank
+
+
+@wp.kernel(enable_backward=False)
+def _scatter_ranked(
+    rows: wp.array[int],
+    columns: wp.array[int],
+    ranks: wp.array[int],
+    starts: wp.array[int],
+    pairs: wp.array[wp.int64],
+) -> None:
+    i = wp.tid()
+    rank = ranks[i]
+    if rank >= 0:
+        pairs[starts[rows[i]] + rank] = _pair(columns[i], i)
+
+
+def entries_by_row(
+    shape: tuple[int, int], rows: Any, columns: Any, limit: Any = None, nonzero: Any = None
+) -> tuple[Any, Any]:
+    """Return where the entries of each row begin, and the entries as pairs, not sorted within a row.
+
+    A pair is an entry in 64 bits, the column above its number, so that sorting is by column and then by number: the
+    result is the same whatever order the threads came in.
+
+    Args:
+        shape: Rows and columns; entries outside are left out.
+        rows: The row of each entry.
+        columns: Its column.
+        limit: An array with the number of entries that count, or None.
+        nonzero: Blocks, one for each entry: entries whose block is zero are left out. None keeps them.
+    """
+    n, device = rows.size, rows.device
+    if nonzero is None:
+        nonzero = wp.empty(0, dtype=int, device=device)
+    entries = [*shape, rows, columns, limit, nonzero]
+    pairs = wp.empty(n, dtype=wp.int64, device=device)
+    if device.is_cpu:
+        size, runs = divide_into_runs(n, shape[0], n, device)
+        places = wp.zeros((runs, shape[0]), dtype=int, device=device)
+        wp.launch(_count_runs, dim=runs, inputs=[size, *entries, places], device=device)
+        starts = begin_runs(places)
+        wp.launch(_scatter_runs, dim=runs, inputs=[size, *entries, places, pairs], device=device)
+        return starts, pairs
+    counts, ranks = wp.zeros(shape[0] + 1, dtype=int, device=device), wp.empty(n, dtype=int, device=device)
+    wp.launch(_rank_entries, dim=n, inputs=[*entries, counts, ranks], device=device)
+    starts = scan_counts(counts)
+    wp.launch(_scatter_ranked, dim=n, inputs=[rows, columns, ranks, starts, pairs], device=device)
+    return starts, pairs
