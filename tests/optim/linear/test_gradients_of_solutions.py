@@ -5,7 +5,7 @@ import pytest
 
 import warp_like as wp
 from tests.optim.linear.systems import convection, sparse, springs
-from warp_like.optim.linear import LinearOperator, aslinearoperator, bicgstab, cg, cr, gmres, preconditioner
+from warp_like.optim.linear import LinearOperator, aslinearoperator, bicgstab, cg, cr, direct, gmres, preconditioner
 from warp_like.sparse import bsr_assign, bsr_mv, bsr_zeros
 
 SOLVERS = [cg, cr, bicgstab, gmres]
@@ -26,7 +26,7 @@ def stored(matrix, full):
     return np.array([shaped[i, :, j] if i >= 0 else np.zeros((r, c)) for i, j in zip(rows, columns, strict=False)])
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", [*SOLVERS, direct])
 @pytest.mark.parametrize("kind", ["compact", "padded"])
 def test_sparse_matrices(solver, kind):
     A, block = (springs(12), 3) if solver in (cg, cr) else (convection(5), 1)
@@ -42,7 +42,8 @@ def test_sparse_matrices(solver, kind):
     given = wp.array(b, requires_grad=True)
     x = wp.zeros_like(given)
     with wp.Tape() as tape:
-        result = solver(matrix, given, x, M=preconditioner(matrix), **TIGHT)
+        more = {} if solver is direct else {"M": preconditioner(matrix)}
+        result = solver(matrix, given, x, **more, **TIGHT)
     assert result[1] <= result[2]
     assert len(tape.launches) == 2  # the write of the solution, and the adjoint solve
     right, wanted = exact_gradients(A.todense(), b, weights)
@@ -54,7 +55,7 @@ def test_sparse_matrices(solver, kind):
     np.testing.assert_allclose(found, places, atol=1e-7 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", [*SOLVERS, direct])
 def test_dense_and_diagonal_matrices(solver):
     rng = np.random.default_rng(2)
     root = rng.standard_normal((7, 7))

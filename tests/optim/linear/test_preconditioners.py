@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.sparse.linalg
 
 import warp_like as wp
 from tests.optim.linear.systems import poisson, sparse, springs
@@ -95,11 +96,71 @@ def test_a_factorised_inverse_needs_fewer_iterations():
     assert counts[1] < 0.7 * counts[0]
 
 
+def exact_incomplete_factor(A):
+    """Gaussian elimination in NumPy that drops what falls beside the numbers of the matrix."""
+    L = np.tril(A)
+    kept = L != 0
+    for k in range(len(L)):
+        L[k, k] = np.sqrt(L[k, k])
+        L[k + 1 :, k] /= L[k, k]
+        for j in range(k + 1, len(L)):
+            L[j:, j] -= L[j:, k] * L[j, k] * kept[j:, j]
+    return L
+
+
+@pytest.mark.parametrize("name, block", [("poisson", 1), ("springs", 3), ("wide", 2), ("empty", 1)])
+def test_an_incomplete_factorisation(name, block):
+    wide = np.kron(np.eye(1100), [[4.0, 1.0], [1.0, 3.0]])  # two levels of 1100 rows, each a launch
+    systems = {"poisson": poisson(7), "springs": springs(15), "wide": wide, "empty": np.zeros((0, 0))}
+    full = scipy.sparse.csr_array(systems[name])
+    x = np.random.default_rng(1).standard_normal(full.shape[0])
+    if name == "wide":
+        expected = scipy.sparse.linalg.spsolve(full.tocsc(), x)
+    else:
+        L = exact_incomplete_factor(full.toarray())
+        expected = np.linalg.solve(L @ L.T, x)
+    np.testing.assert_allclose(applied(sparse(full, block), "ic", x), expected, atol=1e-12)
+    found = applied(sparse(full, block, wp.float32), "ic", x, wp.float32)
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_an_incomplete_factorisation_raises_the_diagonal_where_a_pivot_is_lost():
+    """Kershaw's matrix is positive definite, and has no incomplete factorisation of its own."""
+    dense = np.array([[3.0, -2.0, 0.0, 2.0], [-2.0, 3.0, -2.0, 0.0], [0.0, -2.0, 3.0, -2.0], [2.0, 0.0, -2.0, 3.0]])
+    assert np.linalg.eigvalsh(dense).min() > 0.1
+    x = np.array([1.0, -2.0, 3.0, 0.5])
+    L = exact_incomplete_factor(dense + np.diag(np.full(4, 3.0)))
+    found = applied(sparse(scipy.sparse.csr_array(dense)), "ic", x)
+    np.testing.assert_allclose(found, np.linalg.solve(L @ L.T, x), atol=1e-12)
+
+
+@pytest.mark.parametrize("diagonal", [[1.0, -1.0, 1.0], [1.0, np.nan, 1.0], [1.0, np.inf, 1.0], [1.0, 0.0, 1.0]])
+def test_an_incomplete_factorisation_of_what_is_not_definite(diagonal):
+    A = sparse(scipy.sparse.csr_array(np.diag(diagonal) + np.diag([0.5, 0.5], 1) + np.diag([0.5, 0.5], -1)))
+    with pytest.raises(ValueError, match="the diagonal of row 1 is not stored, not positive or not finite"):
+        preconditioner(A, "ic")
+
+
+def test_an_incomplete_factorisation_needs_fewer_iterations():
+    matrix, b = sparse(poisson(24)), wp.ones(576, dtype=wp.float64)
+    counts = []
+    for ptype in ("diag", "ic"):
+        x = wp.zeros_like(b)
+        M = preconditioner(matrix, ptype)
+        iterations, residual, tolerance = cg(matrix, b, x, 1e-10, 0.0, 2000, M, check_every=1)
+        assert residual <= tolerance
+        counts.append(iterations)
+    assert counts[1] < 0.6 * counts[0]
+
+
 def test_refused_matrices():
     with pytest.raises(ValueError, match="ptype is one of 'diag', 'diag_abs'.*got 'ilu'"):
         preconditioner(bsr_identity(2, float), "ilu")
-    with pytest.raises(ValueError, match="'fsai' takes a BsrMatrix, got array"):
-        preconditioner(wp.zeros((2, 2)), "fsai")
+    for ptype in ("fsai", "ic"):
+        with pytest.raises(ValueError, match=f"{ptype!r} takes a BsrMatrix, got array"):
+            preconditioner(wp.zeros((2, 2)), ptype)
+        with pytest.raises(ValueError, match=f"{ptype!r} takes a square matrix with square blocks"):
+            preconditioner(bsr_zeros(2, 3, float), ptype)
     for wrong in (bsr_zeros(2, 3, float), bsr_zeros(2, 2, wp.types.matrix(shape=(1, 2), dtype=float))):
         with pytest.raises(ValueError, match="square matrix with square matrix blocks"):
             preconditioner(wrong)

@@ -11,12 +11,14 @@ from warp_like.optim.linear import (
     CR,
     GMRES,
     BiCGSTAB,
+    Direct,
     LinearOperator,
     LinearSolverState,
     aslinearoperator,
     bicgstab,
     cg,
     cr,
+    direct,
     gmres,
     preconditioner,
 )
@@ -115,7 +117,64 @@ def test_an_operator_of_ones_own_and_a_callback():
     assert seen[-1] == result
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_factorisation_needs_one_solve():
+    rng = np.random.default_rng(4)
+    dense = rng.standard_normal((20, 20))
+    line = scipy.sparse.csr_array(np.diag(rng.uniform(1.0, 2.0, 9)))
+    for A, block in (
+        (poisson(12), 1),
+        (springs(20), 3),
+        (convection(12), 1),
+        (scipy.sparse.csr_array(dense), 0),
+        (line, -1),
+    ):
+        b, exact = solution(A)
+        dtype = wp.vec3d if block == 3 else wp.float64
+        given = wp.array(b.reshape(-1, 3) if block == 3 else b, dtype=dtype)
+        matrix = sparse(A, block) if block > 0 else wp.array(A.toarray() if block == 0 else A.diagonal())
+        x, seen = wp.zeros_like(given), []
+        result = direct(matrix, given, x, tol=1e-10, atol=0.0, callback=lambda *facts, seen=seen: seen.append(facts))
+        require_solved(result, x, A, b, exact)
+        assert [n for n, *_ in seen] == [0, 1]
+    for size in (0, 1):
+        x = wp.zeros(size, dtype=wp.float64)
+        direct(wp.full((size, size), 4.0, dtype=wp.float64), wp.ones(size, dtype=wp.float64), x)
+        assert x.list() == [0.25] * size
+
+
+def test_a_factorisation_is_kept_until_it_is_told():
+    b, exact = solution(poisson(8))
+    matrix, x = sparse(poisson(8)), wp.zeros(64, dtype=wp.float64)
+    state = direct(matrix, wp.array(b), x, tol=1e-10, atol=0.0, run=False)
+    require_solved(state(), x, poisson(8), b, exact)
+    matrix *= 4.0
+    assert state()[0] == 3  # refined by the factors of another matrix
+    state.update()
+    require_solved(state(), x, 4.0 * poisson(8), b, exact / 4.0)
+    require_solved(state(A=sparse(poisson(8))), x, poisson(8), b, exact)
+
+
+def test_a_factorisation_of_singular_matrices():
+    x, b = wp.zeros(4, dtype=wp.float64), wp.ones(4, dtype=wp.float64)
+    for matrix in (np.ones((4, 4)), np.diag([1.0, 0.0, 1.0, 1.0])):
+        for given in (wp.array(matrix), sparse(scipy.sparse.csr_array(matrix))):
+            with pytest.raises(ValueError, match=r"direct\(\): the matrix is singular"):
+                direct(given, b, x)
+    with pytest.raises(ValueError, match="the matrix is singular"):
+        direct(wp.array([1.0, 0.0, 1.0, 1.0]), b, x)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="elements that are not finite"):
+            direct(wp.array([1.0, bad, 1.0, 1.0]), b, x)
+    with pytest.raises(ValueError, match="a LinearOperator of a function has no elements"):
+        direct(LinearOperator((4, 4), wp.float64, "cpu", lambda *args: wp.copy(args[2], args[1])), b, x)
+    x.zero_()
+    _, residual, _ = direct(wp.ones(4, dtype=wp.float64), wp.array([1.0, np.nan, 1.0, 1.0]), x)
+    assert np.isnan(residual)
+    with pytest.raises(RuntimeError, match="captured"), wp.ScopedCapture():
+        direct(wp.ones(4, dtype=wp.float64), b, x)
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, direct])
 @pytest.mark.parametrize("ptype", ["id", "diag"])
 def test_batches(solver, ptype):
     sizes, tol = [5, 17, 1, 9], 1e-9
@@ -131,7 +190,8 @@ def test_batches(solver, ptype):
     x = wp.full(n + 2, 5.0, dtype=wp.float64)
     x[:n].zero_()
     given = wp.array(np.append(b, [9.0, 9.0]))
-    _, residual, tolerance = solver(op, given, x, tol=tol, atol=0.0, maxiter=100, M=M)
+    more = {} if solver is direct else {"M": M}
+    _, residual, tolerance = solver(op, given, x, tol=tol, atol=0.0, maxiter=100, **more)
     assert residual <= tolerance
     np.testing.assert_allclose(x.numpy()[:n], exact, atol=1e-6)
     assert x.list()[n:] == [5.0, 5.0]
@@ -140,7 +200,7 @@ def test_batches(solver, ptype):
         assert np.linalg.norm((A @ x.numpy()[:n] - b)[part]) <= 2 * tol * np.linalg.norm(b[part])
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", [*SOLVERS, direct])
 def test_zero_is_the_solution_for_zero(solver):
     x = wp.zeros(64, dtype=wp.float64)
     assert solver(sparse(poisson(8)), wp.zeros(64, dtype=wp.float64), x)[:2] == (0, 0.0)
@@ -166,7 +226,7 @@ def test_systems_without_a_solution_end(solver):
         assert iterations < 100
 
 
-@pytest.mark.parametrize("kind", [CG, CR, BiCGSTAB, GMRES])
+@pytest.mark.parametrize("kind", [CG, CR, BiCGSTAB, GMRES, Direct])
 def test_a_solver_is_used_again(kind):
     state, matrix = None, sparse(poisson(8))
     for seed in (1, 2):
@@ -216,7 +276,7 @@ def test_restarts(solver):
 def test_smaller_floats(dtype, tol):
     A = poisson(4) + scipy.sparse.eye_array(16)
     b, exact = solution(A)
-    for solver in SOLVERS if dtype is wp.float32 else (cg, cr, gmres):
+    for solver in (*SOLVERS, direct) if dtype is wp.float32 else (cg, cr, gmres, direct):
         x = wp.zeros(16, dtype=dtype)
         _, residual, tolerance = solver(sparse(A, 1, dtype), wp.array(b, dtype=dtype), x, tol=tol, maxiter=60)
         assert residual <= tolerance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warp_like.optim.linear.bicgstab import BiCGSTAB, bicgstab
 from warp_like.optim.linear.conjugate import CG, CR, cg, cr
+from warp_like.optim.linear.direct import Direct, direct
 from warp_like.optim.linear.gmres import GMRES, gmres
 from warp_like.optim.linear.operators import LinearOperator, aslinearoperator
 from warp_like.optim.linear.preconditioners import preconditioner
@@ -14,12 +15,14 @@ __all__ = [
     "CR",
     "GMRES",
     "BiCGSTAB",
+    "Direct",
     "LinearOperator",
     "LinearSolverState",
     "aslinearoperator",
     "bicgstab",
     "cg",
     "cr",
+    "direct",
     "gmres",
     "preconditioner",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
+from warp_like.optim.linear.cholesky import incomplete_cholesky
 from warp_like.optim.linear.fsai import factorised_inverse
 from warp_like.optim.linear.gradient import paused
 from warp_like.optim.linear.operators import LinearOperator, aslinearoperator, numbers
@@ -151,10 +152,14 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
               ``"diag"`` where blocks are numbers.
             * ``"fsai"``: a factorised sparse approximate inverse, for symmetric positive definite matrices: a triangle
               with up to 8 numbers in each row, where the matrix has its largest ones.
+            * ``"ic"``: an incomplete Cholesky factorisation without fill, for symmetric positive definite matrices,
+              whose blocks count as numbers. Solvers take the fewest iterations with it, but each row waits for others,
+              so few threads work at a time. Making it waits for the device.
             * ``"id"``: None, which means no preconditioner.
 
     Raises:
-        ValueError: There is no such type, or it does not go with the matrix.
+        ValueError: There is no such type, or it does not go with the matrix. For ``"ic"``, the diagonal is not positive
+            and finite.
 
     Example:
         >>> from warp_like.optim.linear import cg, preconditioner
@@ -172,8 +177,11 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
             return _block_jacobi(A, ptype)
         if ptype == "fsai":
             return _factorised(A)
+        if ptype == "ic":
+            _require_square_blocks(A, ptype)
+            return incomplete_cholesky(A, _TOO_SMALL.get(A.scalar_type, 1e-6))
     raise ValueError(
-        f"ptype is one of 'diag', 'diag_abs', {', '.join(map(repr, _BLOCKS))}, 'fsai', 'id', got {ptype!r}"
+        f"ptype is one of 'diag', 'diag_abs', {', '.join(map(repr, _BLOCKS))}, 'fsai', 'ic', 'id', got {ptype!r}"
     )
 
 
@@ -230,11 +238,15 @@ def _block_jacobi(A: Any, ptype: str) -> LinearOperator:
     return LinearOperator(A.shape, A.dtype, A.device, matvec)
 
 
-def _factorised(A: Any) -> LinearOperator:
+def _require_square_blocks(A: Any, ptype: str) -> None:
     if not isinstance(A, BsrMatrix):
-        raise ValueError(f"'fsai' takes a BsrMatrix, got {type(A).__name__}")
+        raise ValueError(f"{ptype!r} takes a BsrMatrix, got {type(A).__name__}")
     if A.nrow != A.ncol or A.block_shape[0] != A.block_shape[1]:
-        raise ValueError(f"'fsai' takes a square matrix with square blocks, got {A!r}")
+        raise ValueError(f"{ptype!r} takes a square matrix with square blocks, got {A!r}")
+
+
+def _factorised(A: Any) -> LinearOperator:
+    _require_square_blocks(A, "fsai")
     G, turned = factorised_inverse(A, _TOO_SMALL.get(A.scalar_type, 1e-6))
     between = wp.empty(A.shape[0], dtype=A.scalar_type, device=A.device)
 
