@@ -209,3 +209,10 @@ def constant(t: Type, value: Any) -> np.ndarray[Any, Any]:
     if isinstance(t, Scalar):
         return np.array(value, jax_dtype(t))
     return np.asarray(value.numpy()).view(jax_dtype(t)).reshape(element_shape(t))
+
+
+def number(t: Type, data: bytes) -> Any:
+    """Return the Python value of a number, vector or matrix from its bytes."""
+    if isinstance(t, Scalar) and t != bfloat16:
+        return np.frombuffer(data, jax_dtype(t))[0].item()
+    return values.from_ir(t)._from_bytes(data)

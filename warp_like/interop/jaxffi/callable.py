@@ -12,13 +12,14 @@ from warp_like import values as host_values
 from warp_like.compiler.signature import Options
 from warp_like.frontend.source import host_annotations
 from warp_like.interop.jaxffi.arguments import is_array, split
-from warp_like.interop.jaxffi.call import constant, jax_dtype
+from warp_like.interop.jaxffi.call import constant, number
 from warp_like.interop.jaxffi.capture import Tracing
+from warp_like.interop.jaxffi.hosted import run_on_host
 from warp_like.interop.jaxffi.kernel import JaxKernel, hashable, made_once
 from warp_like.interop.jaxffi.modes import require_known
 from warp_like.interop.jaxffi.operation import TracedOperation
 from warp_like.interop.jaxffi.target import jax_module
-from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16
+from warp_like.ir.types import Array, Struct, Type
 from warp_like.runtime.kernels.arguments import Site, convert
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.memory.allocation import element_type
@@ -36,13 +37,15 @@ def jax_callable(
     graph_cache_max: int | None = None,
     module_preload_mode: Any = None,
     has_side_effect: bool = False,
+    *,
+    on_host: bool = False,
 ) -> JaxCallable:
     """Make a Python function of several launches a function of JAX arrays.
 
     ``func`` takes arrays and numbers, annotated as a kernel's parameters are, launches kernels on them and returns
     nothing. Its last parameters are the outputs. It runs once for each choice of shapes, types and numbers, when JAX
     traces the call; arrays have no elements then, so it can't look at them. It may make temporary arrays, and take
-    views. Numbers are Python's and not traced.
+    views. Numbers are Python's and not traced. With ``on_host``, it runs whenever JAX's program does.
 
     Args:
         func: The function.
@@ -58,6 +61,9 @@ def jax_callable(
         graph_cache_max: See ``graph_mode``.
         module_preload_mode: See ``graph_mode``.
         has_side_effect: Whether launches stay whose results are not used.
+        on_host: Have JAX's program call the function back on the host, with arrays of the CPU. It may look at elements
+            then, as solvers do (``wp.optim.linear``). Its gradient runs it again under a ``wp.Tape``, so arrays that it
+            makes in between need ``requires_grad=True``; there are no second derivatives.
 
     Returns:
         The function; the same one again for the same arguments, so that what JAX has compiled for it is used again.
@@ -65,7 +71,8 @@ def jax_callable(
     Raises:
         ImportError: JAX is not installed.
         TypeError: A parameter is not annotated, or an output is no array.
-        ValueError: The number or the names of outputs do not fit the function.
+        ValueError: The number or the names of outputs do not fit the function, or ``on_host`` is asked for with
+            ``has_side_effect``.
 
     Example:
         >>> def fourth_power(x: wp.array(dtype=float), y: wp.array(dtype=float)):
@@ -81,10 +88,13 @@ def jax_callable(
     require_known(
         described.parameter_names, graph_mode, module_preload_mode, stage_in_argnames or (), stage_out_argnames or ()
     )
+    if on_host and has_side_effect:
+        raise ValueError("jax_callable(): on_host=True goes with has_side_effect=False")
     return made_once(
         JaxCallable,
         func,
         described,
+        on_host,
         num_outputs,
         vmap_method,
         None,
@@ -131,6 +141,10 @@ class _Described:
 class JaxCallable(JaxKernel):
     """A Python function of several launches as a function of JAX arrays, made by ``jax_callable``."""
 
+    def __init__(self, described: Any, on_host: bool, *choices: Any) -> None:
+        self.on_host = on_host
+        super().__init__(described, *choices)
+
     def _split(self, site: Site, t: Type, value: Any) -> tuple[Any, bytes | None]:
         if isinstance(t, Array):
             return split(site, t, value)
@@ -145,12 +159,14 @@ class JaxCallable(JaxKernel):
         return self.kernel  # the function: the kernels that it launches are known when it has run
 
     def _run(self, op: TracedOperation, values: Sequence[Any], kernels: set[Kernel]) -> list[Any]:
+        if self.on_host:
+            return run_on_host(op, values)
         given = dict(zip(op.dynamic, values, strict=True))
         arguments: list[Any] = []
         with Tracing(op.vmap_method, op.has_side_effect, kernels) as tracing:
             for i, t in enumerate(op.types):
                 if not isinstance(t, Array):
-                    arguments.append(_number(t, op.constants[i]))
+                    arguments.append(number(t, op.constants[i]))
                     continue
                 element = element_type(host_values.from_ir(t.dtype))
                 value = given[i] if i in given else op.storages[i].zeros()
@@ -162,10 +178,3 @@ class JaxCallable(JaxKernel):
                     f"`{op.kernel.key}` returns {type(returned).__name__}; its outputs are its last arguments"
                 )
             return [tracing.value_of(arguments[i], op.storages[i].full_shape) for i in op.results]
-
-
-def _number(t: Type, data: bytes) -> Any:
-    """Return the Python value of a number, vector or matrix from its bytes."""
-    if isinstance(t, Scalar) and t != bfloat16:
-        return np.frombuffer(data, jax_dtype(t))[0].item()
-    return host_values.from_ir(t)._from_bytes(data)

@@ -36,7 +36,8 @@ class Direct(LinearSolverState):
 
     def __init__(self, *args: Any, maxiter: float | None = 3, **kwargs: Any) -> None:
         self._factored: tuple[Any, Inverse] | None = None
-        super().__init__(*args, maxiter=maxiter, **{**kwargs, "check_every": 1, "M": None})
+        kwargs |= {"maxiter": maxiter, "check_every": 1, "M": None}
+        super().__init__(*args, **kwargs)
 
     def update(self) -> None:
         """Let the next call factorise the matrix anew, since its numbers have changed."""
