@@ -112,7 +112,8 @@ def by_hand(library: cpp_reference.Library, problem: Problem) -> Differentiated 
     if function is None:
         return None
     results = [np.zeros_like(a) for a in (problem.seed, *problem.inputs)]
-    run = cpp_reference.call(function, len(problem.inputs[0]), *problem.inputs, problem.seed, *results)
+    given = [len(problem.inputs[0]), *problem.numbers, *problem.inputs, problem.seed]
+    run = cpp_reference.call(function, *given, *results)
     return Differentiated(run, lambda: joined(*results))
 
 

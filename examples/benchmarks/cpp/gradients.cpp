@@ -1,7 +1,20 @@
 // Values and gradients, derived by hand: the floors of benchmark_backward.py. A thread of the grid in each lane.
 #include "lanes.h"
 
+#include <vector>
+
 extern "C" {
+
+// out = a x + y
+void saxpy_gradient(int64_t n, float a, const float* x, const float* y, const float* seed, float* out, float* adj_x,
+                    float* adj_y) {
+#pragma omp parallel for simd
+    for (int64_t i = 0; i < n; ++i) {
+        out[i] = a * x[i] + y[i];
+        adj_x[i] = a * seed[i];
+        adj_y[i] = seed[i];
+    }
+}
 
 // out: the sum over i of (1 - x_i)^2 + 100 (x_{i+1} - x_i^2)^2
 void rosenbrock_gradient(int64_t n, const float* x, const float* seed, float* out, float* adj) {
@@ -52,8 +65,8 @@ void energy_gradient(int64_t n, const float* p, const float* seed, float* out, f
     *out = -0.5f * total;
 }
 
-// out_i: the sum over h of output_h tanh(hidden_h . p_i + bias_h). What is summed over the points is summed in registers
-// of each thread, then over lanes and threads.
+// out_i: the sum over h of output_h tanh(hidden_h . p_i + bias_h). What is summed over the points is summed in
+// registers of each thread, then over lanes and threads.
 void network_gradient(int64_t n, const float* p, const float* hidden, const float* bias, const float* output,
                       const float* seed, float* out, float* adj_p, float* adj_hidden, float* adj_bias,
                       float* adj_output) {
@@ -87,6 +100,84 @@ void network_gradient(int64_t n, const float* p, const float* hidden, const floa
             for (int c = 0; c < 3; ++c) adj_hidden[3 * h + c] += sum_of(sums[h][c]);
             adj_bias[h] += sum_of(sums[h][3]);
             adj_output[h] += sum_of(sums[h][4]);
+        }
+    }
+}
+
+// out: the angle after some explicit steps. The angles are kept, for the lanes of one vector.
+void pendulum_gradient(int64_t n, int64_t steps, const float* q0, const float* v0, const float* seed, float* out,
+                       float* adj_q0, float* adj_v0) {
+    constexpr float h = 1.0e-2f;
+#pragma omp parallel
+    {
+        std::vector<float> angles(steps * lanes<Float>);
+#pragma omp for
+        for (int64_t i = 0; i < n; i += lanes<Float>) {
+            Float q = load<Float>(q0 + i), v = load<Float>(v0 + i);
+            for (int64_t k = 0; k < steps; ++k) {
+                store(&angles[k * lanes<Float>], q);
+                v -= h * sine(q);
+                q += h * v;
+            }
+            store(out + i, q);
+            Float adj_q = load<Float>(seed + i), adj_v = {};
+            for (int64_t k = steps - 1; k >= 0; --k) {
+                adj_v += h * adj_q;
+                adj_q -= h * cosine(load<Float>(&angles[k * lanes<Float>])) * adj_v;
+            }
+            store(adj_q0 + i, adj_q);
+            store(adj_v0 + i, adj_v);
+        }
+    }
+}
+
+// out_i = last . tanh(second tanh(first p_i)). Sums over the points stay in vectors in each thread's nearest cache.
+void deep_network_gradient(int64_t n, const float* p, const float* first, const float* second, const float* last,
+                           const float* seed, float* out, float* adj_p, float* adj_first, float* adj_second,
+                           float* adj_last) {
+    constexpr int from = 8, width = 16;
+    std::memset(adj_first, 0, width * from * sizeof(float));
+    std::memset(adj_second, 0, width * width * sizeof(float));
+    std::memset(adj_last, 0, width * sizeof(float));
+#pragma omp parallel
+    {
+        Float first_sums[width][from] = {}, second_sums[width][width] = {}, last_sums[width] = {};
+#pragma omp for
+        for (int64_t t = 0; t < n; t += lanes<Float>) {
+            const Float g = load<Float>(seed + t);
+            Float x[from], adj_x[from] = {}, a[width], adj_a[width] = {}, total = {};
+            for (int j = 0; j < from; ++j) x[j] = load_strided<Float>(p + from * t + j, from);
+            for (int i = 0; i < width; ++i) {
+                Float s = {};
+                for (int j = 0; j < from; ++j) s += first[i * from + j] * x[j];
+                a[i] = hyperbolic_tangent(s);
+            }
+            for (int i = 0; i < width; ++i) {
+                Float s = {};
+                for (int j = 0; j < width; ++j) s += second[i * width + j] * a[j];
+                const Float b = hyperbolic_tangent(s), adj_s = g * last[i] * (1 - b * b);
+                total += last[i] * b;
+                last_sums[i] += g * b;
+                for (int j = 0; j < width; ++j) {
+                    adj_a[j] += second[i * width + j] * adj_s;
+                    second_sums[i][j] += a[j] * adj_s;
+                }
+            }
+            for (int i = 0; i < width; ++i) {
+                const Float adj_s = adj_a[i] * (1 - a[i] * a[i]);
+                for (int j = 0; j < from; ++j) {
+                    adj_x[j] += first[i * from + j] * adj_s;
+                    first_sums[i][j] += x[j] * adj_s;
+                }
+            }
+            store(out + t, total);
+            for (int j = 0; j < from; ++j) store_strided(adj_p + from * t + j, from, adj_x[j]);
+        }
+#pragma omp critical
+        for (int i = 0; i < width; ++i) {
+            for (int j = 0; j < from; ++j) adj_first[i * from + j] += sum_of(first_sums[i][j]);
+            for (int j = 0; j < width; ++j) adj_second[i * width + j] += sum_of(second_sums[i][j]);
+            adj_last[i] += sum_of(last_sums[i]);
         }
     }
 }

@@ -31,6 +31,7 @@ typedef int64_t Long __attribute__((vector_size(BYTES)));
 
 extern "C" {
 Float VECTOR_MATH(sinf)(Float);
+Float VECTOR_MATH(cosf)(Float);
 Float VECTOR_MATH(logf)(Float);
 Float VECTOR_MATH(tanhf)(Float);
 }
@@ -65,6 +66,7 @@ void store_strided(T* to, int64_t stride, V v) {
 inline Float root(Float x) { return VECTOR_OP(sqrt_ps)(x); }
 inline Double root(Double x) { return VECTOR_OP(sqrt_pd)(x); }
 inline Float sine(Float x) { return VECTOR_MATH(sinf)(x); }
+inline Float cosine(Float x) { return VECTOR_MATH(cosf)(x); }
 inline Float logarithm(Float x) { return VECTOR_MATH(logf)(x); }
 inline Float hyperbolic_tangent(Float x) { return VECTOR_MATH(tanhf)(x); }
 

@@ -4,7 +4,7 @@ from .elementwise import Rosenbrock, Saxpy
 from .loops import Pendulum
 from .problem import Problem, joined
 from .scatter import Springs
-from .sums import Energy, Network
+from .sums import DeepNetwork, Energy, Network
 
 __all__ = ["Problem", "all_problems", "joined"]
 
@@ -16,6 +16,7 @@ def all_problems(quick: bool) -> list[Problem]:
         Rosenbrock(2**8 if quick else 2**20),
         Energy(64 if quick else 2048),
         Network(2**6 if quick else 2**14),
+        DeepNetwork(2**6 if quick else 2**16),
         Pendulum(2**6 if quick else 2**16, steps=16),
         Pendulum(2**3 if quick else 2**12, steps=1000),
         Springs(8 if quick else 128),

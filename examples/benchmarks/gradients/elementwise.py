@@ -11,6 +11,9 @@ A = 2.5  # the factor of saxpy
 class Saxpy(Problem):
     """A sum of two arrays, one of them scaled: only memory traffic."""
 
+    cpp = "saxpy_gradient"
+    numbers = (np.float32(A),)
+
     def __init__(self, n: int) -> None:
         self.name, self.inputs, self.dtypes = f"saxpy {n}", [normal(n), reversed_normal(n)], ["float32"] * 2
         self.seed = normal(n) + 1.0

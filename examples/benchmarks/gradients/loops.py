@@ -51,10 +51,12 @@ def step(xp: Any, q: Any, v: Any) -> tuple[Any, Any]:
 class Pendulum(Problem):
     """Explicit steps of a pendulum: angle and speed are overwritten, and the sine makes it nonlinear."""
 
+    cpp = "pendulum_gradient"
+
     def __init__(self, n: int, steps: int) -> None:
         self.name, self.steps = f"loop of {steps} steps, {n} threads", steps
         self.inputs, self.dtypes = [normal(n), 0.5 * reversed_normal(n)], ["float32"] * 2
-        self.seed = np.ones(n, np.float32)
+        self.seed, self.numbers = np.ones(n, np.float32), (steps,)
 
     def launches(self, wp, inputs, out):
         make = make_pendulum if self.steps <= 16 else make_long_pendulum

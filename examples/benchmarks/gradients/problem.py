@@ -24,6 +24,7 @@ class Problem:
         seed: The adjoint of the output; its shape is that of the output.
         tolerance: Arguments of ``timing.check``.
         cpp: The name of the C++ function that computes output and gradients; empty where there is none.
+        numbers: What that function is given beside the arrays.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Problem:
     seed: np.ndarray
     tolerance: dict[str, float] = {"rtol": 1.0e-3, "atol": 1.0e-3}
     cpp: str = ""
+    numbers: tuple[Any, ...] = ()
 
     def launches(self, wp: ModuleType, inputs: list[Any], out: Any) -> tuple[Launch, list[Any]]:
         """Return a function that computes ``out`` by launches, and the arrays that have to be zero before."""

@@ -65,3 +65,52 @@ class Network(Problem):
         t = np.tanh(p @ w.T + b)
         adj = g[:, None] * o * (1.0 - t * t)  # of the argument of tanh
         return joined(t @ o, adj @ w, adj.T @ p, adj.sum(axis=0), t.T @ g)
+
+
+class DeepNetwork(Problem):
+    """A network of two hidden layers, evaluated by each thread for its own point, as neural fields do."""
+
+    cpp = "deep_network_gradient"
+    tolerance = {"rtol": 2.0e-3, "atol": 2.0e-2}
+
+    def __init__(self, n: int) -> None:
+        self.name, self.dtypes = f"MLP 8-16-16-1, {n} points", ["float32"] * 4
+        weights = [normal(16, 8), 0.5 * normal(16, 16), reversed_normal(16)]
+        self.inputs, self.seed = [normal(n, 8), *weights], normal(n)
+
+    def launches(self, wp, inputs, out):
+        @wp.kernel
+        def deep_network(
+            points: wp.array2d(dtype=float),
+            first: wp.array2d(dtype=float),
+            second: wp.array2d(dtype=float),
+            last: wp.array(dtype=float),
+            out: wp.array(dtype=float),
+        ):
+            t = wp.tid()
+            a = wp.vector(dtype=float, length=16)
+            for i in range(16):
+                s = wp.float32(0.0)
+                for j in range(8):
+                    s += first[i, j] * points[t, j]
+                a[i] = wp.tanh(s)
+            total = wp.float32(0.0)
+            for i in range(16):
+                s = wp.float32(0.0)
+                for j in range(16):
+                    s += second[i, j] * a[j]
+                total += last[i] * wp.tanh(s)
+            out[t] = total
+
+        return lambda: wp.launch(deep_network, dim=len(self.seed), inputs=inputs, outputs=[out]), []
+
+    def function(self, xp, x, first, second, last):
+        return xp.tanh(xp.tanh(x @ first.T) @ second.T) @ last
+
+    def gradient(self) -> np.ndarray:
+        x, first, second, last, g = (a.astype(float) for a in (*self.inputs, self.seed))
+        a = np.tanh(x @ first.T)
+        b = np.tanh(a @ second.T)
+        adj_b = g[:, None] * last * (1.0 - b * b)  # of the arguments of tanh
+        adj_a = (adj_b @ second) * (1.0 - a * a)
+        return joined(b @ last, adj_a @ first, adj_a.T @ x, adj_b.T @ a, b.T @ g)
