@@ -104,3 +104,32 @@ def scans_of_a_grid(a: wp.array3d(dtype=float), out: wp.array3d(dtype=float)):
 
 def test_lanes_go_on_in_the_next_row_where_that_costs_little() -> None:
     assert [grid_ndim(choice(k, bits=512).function) for k in (factors_of_a_grid, scans_of_a_grid)] == [1, 2]
+
+
+@wp.kernel
+def pendulums(q0: wp.array(dtype=float), steps: int, out: wp.array(dtype=float)):
+    i = wp.tid()
+    q = q0[i]
+    for _ in range(steps):
+        q -= wp.sin(q)
+    out[i] = q
+
+
+@wp.kernel
+def waves(x: wp.array(dtype=float), w: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    total = wp.float32(0.0)
+    for k in range(w.shape[0]):
+        total += wp.sin(w[k] * x[i])
+    out[i] = total
+
+
+@wp.kernel
+def wave_sums(x: wp.array(dtype=float), w: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    for k in range(w.shape[0]):
+        wp.atomic_add(out, k, wp.sin(w[k] * x[i]))
+
+
+def test_calls_that_wait_for_each_other_and_sums_over_lanes_take_several_registers() -> None:
+    assert [choice(k).width for k in (pendulums, waves, wave_sums)] == [32, 8, 32]

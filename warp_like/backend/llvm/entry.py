@@ -35,7 +35,7 @@ from warp_like.backend.llvm.polls import Fuel, Polls
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
-from warp_like.backend.llvm.writer import Writer
+from warp_like.backend.llvm.writer import Writer, aligned
 from warp_like.backend.target import Options, Target
 from warp_like.base.contract import MAX_DIMS
 from warp_like.base.loc import Loc, at
@@ -128,7 +128,8 @@ def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
     params = f"ptr {block} %args, ptr {block} %dims, i64 %begin, i64 %end, ptr noalias %ctx"
     vectors = f'"prefer-vector-width"="{w.target.vector_bits}"'
     frames = ' "frame-pointer"="all"' if w.options.lineinfo else ""  # by which profilers find the callers
-    return f"define void @{name}({params}) {w.attributes(f'nounwind {vectors}{frames}')}"
+    attributes = f"nounwind{aligned(w.target.vector_bits // 8)} {vectors}{frames}"
+    return f"define void @{name}({params}) {w.attributes(attributes)}"
 
 
 def uses_stack(f: Function) -> bool:

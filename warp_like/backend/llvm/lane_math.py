@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warp_like.backend.llvm.values import LaneScalar, constant, register_type, suffix, vector
-from warp_like.backend.llvm.writer import CACHE_LINE, PURE_CALL, Writer
+from warp_like.backend.llvm.writer import PURE_CALL, Writer, aligned
 
 
 class LaneMath:
@@ -67,11 +67,6 @@ class LaneMath:
         return self.w.op(f"icmp ne i{self.t.width} {bits}, 0")
 
 
-def aligned(v: LaneMath) -> str:
-    """The attribute of functions that save vectors around calls: one on two cache lines takes long to read back."""
-    return f" alignstack={min(v.t.width * v.t.bits // 8, CACHE_LINE)}"
-
-
 def call_function(v: LaneMath, what: str, args: list[str], body: Callable[..., str], more: str = "") -> str:
     """Append a call of the module's function for ``what``; ``body`` is its definition, ``more`` its attributes."""
     w, name = v.w, f"wl_{what}_{suffix(v.t)}"
@@ -94,13 +89,10 @@ def choose(
     labels = [w.label(hint) for hint in ("special", "usual", "done")]
     w.branch(cond, labels[0], labels[1])
     w.start(labels[0])
-    outside = call_function(v, name, args, special, f"{aligned(v)} cold")
+    outside = call_function(v, name, args, special, f"{aligned(v.t.width * v.t.bits // 8)} cold")
     w.jump(labels[2])
     w.start(labels[1])
     inside = usual(*args)
     w.jump(labels[2])
     w.start(labels[2])
     return w.op(f"phi {v.reg} [{outside}, %{labels[0]}], [{inside}, %{labels[1]}]")
-
-
-__all__ = ["LaneMath", "aligned", "call_function", "choose"]

@@ -271,3 +271,11 @@ class Phis:
         """Write the nodes; all sources are known."""
         for i, (r, t) in enumerate(zip(self.registers, self._types, strict=True)):
             self._w.lines[self._at + i] = f"  {r} = phi {t} {', '.join(self._incoming[i])}"
+
+
+def aligned(nbytes: int) -> str:
+    """Return the attribute of functions that may save vectors of ``nbytes`` bytes on the stack.
+
+    Without it LLVM saves them wherever the stack stands, and a vector on two cache lines takes long to read back.
+    """
+    return f" alignstack={min(nbytes, CACHE_LINE)}"

@@ -10,10 +10,12 @@ lanes add up each vector, which takes twice the time.
 
 A loop whose iterations wait for each other (a sum, Newton steps) keeps the processor busier with several vectors at
 once (register blocking): so there are as many lanes as fill one register, times 2 or 4 where the loop's values still
-fit the register file. Times 4 only where all lanes run a loop equally often, since a loop ends with its last lane; and
-no more than one register where a loop gathers, since so many elements that lie apart crowd each other out of the first
-cache. The threads that do not fill all these lanes go by one register's. Additions to neighbouring elements of an array
-wait for each other in the same way, and so does a reduction over the threads that stays in registers.
+fit the register file. Calls of the math library overwrite all registers: there it pays only if calls wait for those of
+the iteration before, or if the loop adds over the lanes. Times 4 only where all lanes run a loop equally often, since a
+loop ends with its last lane; and no more than one register where a loop gathers, since so many elements that lie apart
+crowd each other out of the first cache. The threads that do not fill all these lanes go by one register's. Additions to
+neighbouring elements of an array wait for each other in the same way, and so does a reduction over the threads that
+stays in registers.
 
 Kernels on tiles have loops over elements, of which LLVM makes vectors in a single thread. Where most of the work is in
 such loops (products, maps, sums), these are faster; where iterations wait for each other (factorisations, solves),
@@ -27,7 +29,7 @@ several rows at once (``coarsening.py``), which does more for each access: a nai
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
@@ -67,6 +69,10 @@ whatever the grid is, where rows of one thread took 8 to 30 times as long. Where
 CROWDED = 1.5
 """How many times the register file a loop may need in the order of its ops. LLVM goes component by component and needs
 less: Runge-Kutta steps of three components, which need 44 registers of 32, are faster than with half as many."""
+
+MOST_SAVED = 256
+"""How many vectors a loop may need that calls the math library. A call overwrites every register, so all values are
+saved around it anyway; 256 vectors take half of a first cache."""
 
 
 class Choice(Frozen):
@@ -229,18 +235,48 @@ def _register_blocking(f: Function, registers: int, most: int) -> int:
             return 1
         while times > 1 and times * _most_alive(f.body) > registers:
             times //= 2
+    if any(map(_calls_library, loops)) and not any(_waits_for_calls(x) or _reduces(x) for x in loops):
+        return 1
     for loop in loops:
-        if _calls_library(loop):
-            return 1  # a call of the math library clobbers every register
         if any(p.type == Lanes(bool_, f.schedule.lanes) for r in loop.regions() for p in r.params):
             times = min(times, 2)
-        while times > 1 and times * _pressure(loop) > CROWDED * registers:
+        room = MOST_SAVED if _calls_library(loop) else CROWDED * registers
+        while times > 1 and times * _pressure(loop) > room:
             times //= 2
     return times
 
 
 def _calls_library(loop: Op) -> bool:
     return any(calls_library(o) for r in loop.regions() for o in r.walk())
+
+
+def _waits_for_calls(loop: Op) -> bool:
+    """Whether a call of the math library waits for one of the iteration before."""
+    body: Block = loop.regions()[-1]
+    late = _dependent(body, (p for p in body.params if _is_float(p)))
+    found = (r for o in body.walk() if calls_library(o) for r in o.results if r in late)
+    later = _dependent(body, found)
+    return any(y in later for y in body.yielded)
+
+
+def _is_float(v: Value) -> bool:
+    scalar = scalar_of(lane_type(v.type))
+    return scalar is not None and scalar.is_float
+
+
+def _dependent(b: Block, values: Iterable[Value]) -> set[Value]:
+    """``values`` and those made in ``b`` that depend on them."""
+    found = set(values)
+    for o in b.walk():
+        used = {*o.operands(), *(v for r in o.regions() for v in free_values(r))}
+        if not found.isdisjoint(used):
+            found.update(o.results, *(r.params for r in o.regions()))
+    return found
+
+
+def _reduces(loop: Op) -> bool:
+    """Whether each iteration adds over the lanes, which takes as long for several registers as for one."""
+    return any(isinstance(o, ops.LaneReduce) and o.kind == "add" for r in loop.regions() for o in r.walk())
 
 
 def _reduces_in_registers(f: Function) -> bool:
