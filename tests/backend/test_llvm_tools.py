@@ -7,7 +7,7 @@ import pytest
 
 import warp_like as wp
 from warp_like.backend import cpu, llvm_tools
-from warp_like.backend.llvm_tools import LOCK, optimize, parsed, run_passes, tidy
+from warp_like.backend.llvm_tools import LOCK, optimize, parsed, run_passes, simplify, tidy
 from warp_like.backend.target import host_target
 
 
@@ -42,11 +42,15 @@ def with_first(llvm, module, machine):
     optimize(llvm, module, machine, vectorize=False, first=("add_global_dead_code_eliminate_pass",))
 
 
+def by_function(llvm, module, machine):
+    simplify(module, machine)
+
+
 def by_name(llvm, module, machine):
     run_passes(llvm, ("add_simplify_cfg_pass", "add_instruction_combine_pass"), module, machine)
 
 
-@pytest.mark.parametrize("passes", [tidy, standard, with_first, by_name])
+@pytest.mark.parametrize("passes", [tidy, standard, with_first, by_function, by_name])
 def test_compilations_leave_no_memory(passes):
     text = scale.inspect("llvm")
     llvm, machine = cpu._machine(host_target())

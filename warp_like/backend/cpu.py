@@ -16,6 +16,7 @@ from warp_like.backend.llvm_tools import (
     binding_with_all_targets,
     optimize,
     parsed,
+    simplify,
     tidy,
 )
 from warp_like.base import log
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 LARGEST_WIDENED = 3000
 """Lines of LLVM IR beyond which LLVM neither vectorises nor unrolls the loops of a kernel.
 
-Those of a kernel in lanes it leaves as they are, whatever the size: their bodies are vectors long enough that unrolling
-them gains nothing, and took up to six times as long as the rest of LLVM.
+Those of a kernel in lanes it leaves as they are, whatever the size (``simplify``): their bodies are vectors long enough
+that unrolling them gains nothing, and took up to six times as long as the rest of LLVM.
 
 Its time would grow with the square of their number or size: 12,000 lines in the loop over the grid take the vectoriser
 45 s, 3,400 lines in 125 loops take the unroller 5 s, and the rest of LLVM takes about 1 s for either.
@@ -60,8 +61,8 @@ def _compile(lowered: Lowered, target: Target, emit: Callable[[Any, Any], Any]) 
     with LOCK:
         llvm, machine = _machine(target)
         lines = lowered.text.count("\n")
-        unroll = not lowered.in_lanes and lines <= LARGEST_WIDENED
-        vectorize = unroll or (lowered.tiled and not lowered.in_lanes and lines <= LARGEST_TILED)
+        unroll = lines <= LARGEST_WIDENED
+        vectorize = unroll or (lowered.tiled and lines <= LARGEST_TILED)
         try:
             return _emitted(lowered, llvm, machine, emit, vectorize=vectorize, unroll=unroll)
         except InvalidCode as e:  # its vectorisers make the most complicated code
@@ -75,6 +76,8 @@ def _emitted(
     with parsed(llvm, lowered.text, machine) as module:
         if lowered.straight:
             tidy(llvm, module, machine)
+        elif lowered.in_lanes:
+            simplify(module, machine)
         else:
             optimize(llvm, module, machine, vectorize=vectorize, unroll=unroll)
         return emit(machine, module)

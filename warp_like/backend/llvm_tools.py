@@ -86,8 +86,8 @@ def _builder(machine: Any, level: int, vectorize: bool = False, unroll: bool = F
     return llvm.create_pass_builder(machine, options)
 
 
-def _run(passes: Any, module: Any, builder: Any) -> None:
-    """Run a pass manager over ``module``, and free it.
+def _run(passes: Any, builder: Any, *parts: Any) -> None:
+    """Run a pass manager over ``parts``, a module or functions of one, and free it.
 
     llvmlite frees no pass manager: the method of its class that would is hidden by an empty one of another base. The
     class is imported by name: ``llvmlite.binding`` lacks its modules if Ctrl-C has ended a first import of it.
@@ -95,7 +95,8 @@ def _run(passes: Any, module: Any, builder: Any) -> None:
     from llvmlite.binding.newpassmanagers import NewPassManager
 
     try:
-        passes.run(module, builder)
+        for part in parts:
+            passes.run(part, builder)
     finally:
         NewPassManager._dispose(passes)
         passes.detach()
@@ -106,7 +107,7 @@ def run_passes(llvm: Any, names: tuple[str, ...], module: Any, machine: Any) -> 
     passes = llvm.create_new_module_pass_manager()
     for name in names:
         getattr(passes, name)()
-    _run(passes, module, _builder(machine, 2))
+    _run(passes, _builder(machine, 2), module)
 
 
 def optimize(
@@ -120,11 +121,22 @@ def optimize(
     if first:
         run_passes(llvm, first, module, machine)
     builder = _builder(machine, 3, vectorize, unroll)
-    _run(builder.getModulePassManager(), module, builder)
+    _run(builder.getModulePassManager(), builder, module)
     try:
         module.verify()
     except RuntimeError as e:
         raise InvalidCode(str(e)) from None
+
+
+def simplify(module: Any, machine: Any) -> None:
+    """Run LLVM's simplifications of level 1 over each function of ``module``, for code that has its vectors already.
+
+    They remove what is computed twice, move out of loops what stays the same, and keep arrays in registers. The standard
+    pipeline takes twice as long, mostly for what is done between functions and for vectors, and gains nothing here.
+    """
+    builder = _builder(machine, 1)
+    defined = [f for f in module.functions if not f.is_declaration]
+    _run(builder.getFunctionPassManager(), builder, *defined)
 
 
 _TIDYING = (
