@@ -47,7 +47,7 @@ Quaternion Math
     mesh_eval_velocity(id, face, bary_u, bary_v) mesh_eval_face_normal(id, face) mesh_get_point(id, index)
     mesh_get_velocity(id, index) mesh_get_index(id, index) mesh_get_bvh(id) mesh_get_group_root(id, group)
     mesh_query_aabb(id, low, high) mesh_query_next(query, index)
-    mesh_query_aabb_next(query, index) mesh_get(id) mesh_query_sphere(id, center, radius)
+    mesh_query_aabb_next(query, index) mesh_get(id) texture_sample(tex, *args) mesh_query_sphere(id, center, radius)
     mesh_query_point_sign_normal(id, point, max_dist, epsilon)
     mesh_query_point_sign_normal(id, point, max_dist, inside, face, bary_u, bary_v, epsilon)
     mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)

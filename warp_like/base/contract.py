@@ -124,6 +124,7 @@ class ObjectKind(Numbers):
     HASH_GRID = 1
     BVH = 2
     MESH = 3
+    TEXTURE = 4
     ANY = 255  # of a parameter that stands for several kinds
 
 

@@ -22,10 +22,7 @@ MISSING: dict[str, str] = {
             "volume_store volume_store_f volume_store_i volume_store_v volume_voxel_count volume_world_to_index "
             "volume_world_to_index_dir"
         ),
-        "textures are": (
-            "GLTextureResource RegisteredGLBuffer Texture Texture1D Texture2D Texture3D TextureAddressMode "
-            "TextureFilterMode TextureResourceFlags texture_sample"
-        ),
+        "textures shared with OpenGL are": ("GLTextureResource RegisteredGLBuffer TextureResourceFlags"),
         "arrays of Omniverse's Fabric are": ("fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray"),
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),
         "options of snippets' builds are": ("ModuleBuildOptions"),

@@ -9,6 +9,7 @@ from warp_like.base.contract import ObjectKind
 from warp_like.frontend.arguments import arguments, type_argument
 from warp_like.frontend.context import Context
 from warp_like.frontend.operands import Operand
+from warp_like.frontend.textures import texture_sample
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.objects import DESCRIPTORS, MESH
@@ -88,4 +89,6 @@ HANDLERS = {
     "_memory_at": _memory_at,
     "_graded_at": _graded_at,
     "mesh_get": _mesh_get,
+    "_texture": _word(ObjectKind.TEXTURE),
+    "texture_sample": texture_sample,
 }

@@ -18,6 +18,10 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
         *("indices", "nodes", "order", "moments"),
         *("node_count", "face_count", "point_count", "bvh"),
     ),
+    ObjectKind.TEXTURE: (
+        *("mark", "data", "levels", "level_count", "channels"),
+        *("normalized", "filter", "mip_filter", "address_modes"),
+    ),
 }
 """The words of each kind of descriptor.
 
@@ -32,9 +36,16 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
   ``bvh`` is the id of the hierarchy that ``nodes`` and ``order`` are of. ``moments``, 0 where winding numbers are not
   supported, are 16 float32 for each node: the middle of its faces by area, the radius around it, and of their normals
   times area the sum and the sum of the products with the places of the faces.
+* Texture: ``data`` are the texels of all levels, float32, and ``levels`` says where each begins and how large it is
+  (``builtins/device/textures.py``). ``address_modes`` has two bits for each axis.
 """
 
-NAMES = {ObjectKind.HASH_GRID: "hash grid", ObjectKind.BVH: "bounding volume hierarchy", ObjectKind.MESH: "mesh"}
+NAMES = {
+    ObjectKind.HASH_GRID: "hash grid",
+    ObjectKind.BVH: "bounding volume hierarchy",
+    ObjectKind.MESH: "mesh",
+    ObjectKind.TEXTURE: "texture",
+}
 """The kinds in words."""
 
 
@@ -47,6 +58,12 @@ def _struct(name: str, /, **groups: Type) -> Struct:
     """A struct with fields of the same type in each group: ``_struct("P", x_y=int32)``."""
     return Struct(name, tuple((field, t) for names, t in groups.items() for field in names.split("_")))
 
+
+TEXTURES = {
+    n: Struct(f"Texture{n}D", (("id", uint64), *((axis, int32) for axis in ("width", "height", "depth")[:n])))
+    for n in (1, 2, 3)
+}
+"""Textures by their number of dimensions, as kernels have them."""
 
 HASH_GRID_QUERY = _struct(
     "HashGridQuery", starts_ids_groups=uint64, group_nx_ny_nz_px_py_pz_cx_cy_cz_x_y_z_current_end=int32

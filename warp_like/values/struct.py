@@ -122,6 +122,11 @@ class StructInstance:
         object.__setattr__(self, "_values", found)
         return self
 
+    @classmethod
+    def _zero(cls) -> Any:
+        """The struct that a field holds until one is assigned."""
+        return cls()
+
     def _leaves(self) -> Iterator[Any]:
         """The values of the fields that are no structs, nested ones in place."""
         for (_, t), value in zip(self._ir_type_.fields, self._values.values(), strict=True):
@@ -278,7 +283,7 @@ def _zero(t: ir.Type) -> Any:
     if isinstance(t, ir.Scalar):
         return host_number(fitted(0, t), t)
     cls = values.from_ir(t)
-    return cls() if isinstance(t, ir.Struct) else cls._from_bytes(bytes(cls._nbytes_))
+    return cls._zero() if isinstance(t, ir.Struct) else cls._from_bytes(bytes(cls._nbytes_))
 
 
 def _checked(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> Any:
