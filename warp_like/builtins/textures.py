@@ -32,6 +32,8 @@ for _name, _body, _taken, _given in _BODIES:
 @builtin(
     group="Geometry",
     lower=Special(gradient="Samples with linear filters have gradients to the coordinates and to ``lod``."),
+    example="tex = wp.Texture2D()  # none, which is 0 everywhere\n"
+    "a[0] = wp.texture_sample(tex, wp.vec2(a[0], 0.5), dtype=float)",
 )
 def texture_sample(tex: Any, *args: Any) -> Any:
     """Return the value of a texture at a place.
