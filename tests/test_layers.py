@@ -37,6 +37,19 @@ FLOORS = (
 ABOVE = ("jax_experimental", "optim", "sparse")
 """Folders above all floors, which nothing below imports, as the modules beside them."""
 
+ON_THE_PUBLIC_API = ("optim", "sparse")
+"""Those of them that are written in kernels and whole-array operations, as a user's package would be."""
+
+NOT_PUBLIC = {
+    "warp_like.base.provider",
+    "warp_like.base.warn",
+    "warp_like.runtime.memory.recorder",  # solvers record their adjoint solve in place of their launches
+}
+"""What these use beside the public API, which has nothing like it."""
+
+IN_FIELDS = ("warp_like.ir.types", "warp_like.ir.layout", "warp_like.runtime.arrays", "warp_like.runtime.memory")
+"""What ``optim/fields.py`` alone uses: it makes arrays of the fields of structs, which the public API can't."""
+
 APART = {("backend", "passes")}
 """Floors that do not know each other although one lies above the other."""
 
@@ -140,6 +153,13 @@ def _climbs(path: str, name: str) -> bool:
     return SUBFLOORS.index(there[1]) > SUBFLOORS.index(here[1])
 
 
+def _is_public(path: str, name: str) -> bool:
+    """Whether a package on the public API may import something: what users import, its like, and the exceptions."""
+    module = name.rpartition(".")[0]
+    allowed = name == "warp_like" or _floor(name) in ON_THE_PUBLIC_API or {name, module} & NOT_PUBLIC
+    return bool(allowed) or (path == "optim/fields.py" and name.startswith(IN_FIELDS))
+
+
 def broken_imports(imports: Iterable[Import], path: str) -> list[str]:
     """Return what is wrong with the ``imports`` of a file at ``path`` inside the package."""
     here = path.split("/")[0].removesuffix(".py")
@@ -162,6 +182,8 @@ def broken_imports(imports: Iterable[Import], path: str) -> list[str]:
             problems.append(f"{where}, which only {' and '.join(ONLY_IN[top])} may")
         if _climbs(path, name):
             problems.append(f"{where}, which lies above {path.split('/')[1]} in runtime")
+        if here in ON_THE_PUBLIC_API and top == "warp_like" and not _is_public(path, name):
+            problems.append(f"{where}, which is not public")
         if top in OPTIONAL and when == AT_ONCE:
             problems.append(f"{where} when it is imported itself")
         if top in ("tests", "exts", "examples"):
@@ -191,6 +213,8 @@ def test_every_folder_is_a_floor() -> None:
         ("compiler/cache.py", "from warp_like.runtime import device", "which lies above compiler"),
         ("backend/llvm/ops.py", "from warp_like.passes import fold", "do not know each other"),
         ("runtime/arrays/array.py", "import warp_like", "which belongs to no floor"),
+        ("sparse/sums.py", "from warp_like.runtime.arrays.array import array", "which is not public"),
+        ("optim/adam.py", "from warp_like.ir import types", "which is not public"),
         ("passes/fold.py", "from llvmlite import ir", "which only backend/ may"),
         ("passes/fold.py", "from warp_like import _native", "passes does not use the native extension"),
         ("interop/torch.py", "import torch", "when it is imported itself"),
@@ -224,6 +248,8 @@ def test_the_check_itself_finds(path: str, source: str, problem: str) -> None:
         ("backend/cpu.py", "import llvmlite.binding\nfrom warp_like import _native"),
         ("runtime/launching/launch.py", "from warp_like.runtime.kernels import kernel\nfrom . import blocks"),
         ("__init__.py", "from warp_like.runtime.launching.launch import launch"),
+        ("sparse/sums.py", "import warp_like as wp\nfrom warp_like.sparse.lookup import row_end"),
+        ("optim/fields.py", "from warp_like.ir import types as ir"),
     ],
 )
 def test_the_check_itself_allows(path: str, source: str) -> None:

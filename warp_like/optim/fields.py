@@ -45,7 +45,12 @@ class Field(NamedTuple):
             return a
         element = element_type(self.type)
         values = bind_foreign(element, a.ptr + self.offset, a.shape, a.strides, a.readonly, a.device, a)
-        return values.view(element_type(ir.scalar_of(self.type)).host)
+        return values.view(self.scalar)
+
+    @property
+    def scalar(self) -> Any:
+        """The dtype of the floats."""
+        return element_type(ir.scalar_of(self.type)).host
 
     @property
     def accumulator(self) -> Any:

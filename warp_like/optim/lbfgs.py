@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import warp_like as wp
-from warp_like.ir import types as ir
 from warp_like.optim import arguments, fields
 from warp_like.optim.fields import Kernels, Launches
 from warp_like.optim.line_search import Point, search
@@ -88,7 +87,7 @@ class Vectors:
         self.device = next(iter(devices), None)
         self.parts = [(i, field) for i, a in enumerate(arrays) if a.size for field in fields.of_array(a)]
         self.arrays = arrays
-        wide = any(ir.scalar_of(field.type) == ir.float64 for _, field in self.parts)
+        wide = any(field.scalar is wp.float64 for _, field in self.parts)
         self.dtype = wp.float64 if wide else wp.float32
         self.size = sum(math.prod(field.of(arrays[i]).shape) for i, field in self.parts)
         self._sizes, self._largest = self.new(), wp.zeros(1, dtype=self.dtype, device=self.device)

@@ -238,13 +238,13 @@ def _lower(A: BsrMatrix, failed: Any) -> BsrMatrix:
     Raises:
         ValueError: A row does not have its diagonal.
     """
-    L: BsrMatrix = bsr_zeros(A.nrow, A.ncol, A.dtype, A.device)
-    L.offsets, L.columns, L.values, L.nnz = A.offsets, A.columns, A.values, A.nnz
-    L.row_counts = wp.zeros(A.nrow, dtype=int, device=A.device)
-    wp.launch(_count_lower, dim=A.nrow, inputs=[A.offsets, A.columns, L.row_counts, failed], device=A.device)
+    triangle: BsrMatrix = bsr_zeros(A.nrow, A.ncol, A.dtype, A.device)
+    triangle.offsets, triangle.columns, triangle.values, triangle.nnz = A.offsets, A.columns, A.values, A.nnz
+    triangle.row_counts = wp.zeros(A.nrow, dtype=int, device=A.device)
+    wp.launch(_count_lower, dim=A.nrow, inputs=[A.offsets, A.columns, triangle.row_counts, failed], device=A.device)
     if failed.numpy()[0]:
         raise _refusal(failed)
-    return L
+    return triangle
 
 
 def incomplete_cholesky(A: BsrMatrix, smallest: float) -> LinearOperator:
