@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ import warp_like
 from tests.ir_builder import start, tid
 from warp_like.base.passes import PASSES, ROUTE
 from warp_like.ir import ops
-from warp_like.ir.core import Function
+from warp_like.ir.core import Block, Function, Value
 from warp_like.ir.types import Array, float32
 from warp_like.ir.verify import InvalidIR
+from warp_like.passes import runner, stages
 from warp_like.passes.dce import dce
 from warp_like.passes.fold import fold
 from warp_like.passes.runner import Options, Runner
@@ -90,6 +92,31 @@ def test_a_pass_that_leaves_invalid_ir_is_named() -> None:
         else:
             run("licm", break_it)
             assert isinstance(run.function.body.ops[0], ops.Yield)
+
+
+def test_a_function_is_verified_where_a_pass_or_a_rule_may_have_changed_what_holds(monkeypatch) -> None:
+    checked: list[int] = []
+    monkeypatch.setattr(runner, "verify", lambda f, rules: checked.append(len(rules)))
+    run = Runner("optimise", _unused_negation(), Options(verify=True))
+
+    def is_verified_after(change: Callable[[Block], object]) -> bool:
+        def apply(f: Function) -> Function:
+            change(f.body)
+            return f
+
+        before = len(checked)
+        run("fold", apply)
+        return len(checked) > before
+
+    assert is_verified_after(lambda b: None)  # nothing is known of the function yet
+    assert not is_verified_after(lambda b: None)
+    assert is_verified_after(lambda b: b.ops.insert(0, b.ops.pop(1)))
+    assert is_verified_after(lambda b: b.params.append(Value(float32)))
+    assert is_verified_after(lambda b: setattr(b.ops[-1], "values", (b.params[0],)))
+    assert not is_verified_after(lambda b: None)
+    monkeypatch.setitem(stages.ESTABLISHED, "fold", (stages.NO_CALLS,))
+    assert is_verified_after(lambda b: None)
+    assert checked == [0, 0, 0, 0, 1]
 
 
 def test_names_are_listed_once() -> None:

@@ -131,8 +131,8 @@ def optimize(
 def simplify(module: Any, machine: Any) -> None:
     """Run LLVM's simplifications of level 1 over each function of ``module``, for code that has its vectors already.
 
-    They remove what is computed twice, move out of loops what stays the same, and keep arrays in registers. The standard
-    pipeline takes twice as long, mostly for what is done between functions and for vectors, and gains nothing here.
+    They remove what is computed twice, move out of loops what stays the same, and keep arrays in registers. The
+    standard pipeline takes twice as long, mostly between functions and for vectors, and gains nothing here.
     """
     builder = _builder(machine, 1)
     defined = [f for f in module.functions if not f.is_declaration]

@@ -67,13 +67,14 @@ class _Verifier:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.known: set[Value] = set()  # what may be used at this place
+        self.lanes: set[Value] = set()  # the values seen so far that are ``Lanes``
         self.slots: dict[int, Type] = {}  # what the stack's slots hold
         self.rules: dict[type[Op], list[Rule]] = {}
         for rule in rules:
             for cls in rule.among:
                 self.rules.setdefault(cls, []).append(rule)
         self.type_rules = [rule for rule in rules if rule.broken_by is not None]
-        self.checked: set[Type] = set()  # types that break none of them
+        self.checked: set[int] = set()  # the ids of types that have been checked
 
     def block(self, b: Block) -> tuple[Type, ...]:
         """Check a block; return the types that it yields."""
@@ -84,6 +85,9 @@ class _Verifier:
             raise InvalidIR("a block does not end in a yield")
         defined = list(b.params)
         known.update(defined)
+        for v in b.params:
+            if id(v.type) not in self.checked or type(v.type) is Lanes:
+                self.type(v, b.ops[-1])
         last = b.ops[-1]
         for o in b.ops:
             if o is not last and type(o) is ops.Yield:
@@ -91,8 +95,6 @@ class _Verifier:
             self.op(o)
             defined += o.results
             known.update(o.results)
-        if self.type_rules:
-            self.types(b)
         known.difference_update(defined)
         return tuple(v.type for v in b.yielded)
 
@@ -102,16 +104,18 @@ class _Verifier:
         if not known.issuperset(operands):
             missing = next(v for v in operands if v not in known)
             _fail(o, f"operand {missing!r} is not defined here")
+        cls = type(o)
+        has_lanes = cls in _MADE_FOR_LANES or bool(self.lanes and not self.lanes.isdisjoint(operands))
         for r in o.results:
             if r.op is not o:
                 _fail(o, "a result that does not point back to its op")
             if r in known:
                 _fail(o, "a value defined twice")
-        cls = type(o)
-        if cls in _MADE_FOR_LANES or _has_lanes(operands) or _has_lanes(o.results):
+            has_lanes = has_lanes or type(r.type) is Lanes
+        if has_lanes:
             _check_lanes(o, operands)
-        else:
-            _require(not getattr(o, "mask", ()), o, "lanes have masks, single values none")
+        elif "mask" in cls._OPERANDS:
+            _require(not o.__dict__["mask"], o, "lanes have masks, single values none")
         check = _PLAIN.get(cls)
         if check is not None:
             check(o)
@@ -120,23 +124,18 @@ class _Verifier:
         for rule in self.rules.get(cls, ()):
             assert rule.broken is not None
             _require(not rule.broken(o), o, rule.text)
+        for r in o.results:
+            if id(r.type) not in self.checked or type(r.type) is Lanes:
+                self.type(r, o)
 
-    def types(self, b: Block) -> None:
-        """Check the types of all values that a block makes."""
-        for o in b.ops:
-            for v in o.results:
-                if v.type not in self.checked:
-                    self.type(v.type, o)
-        for v in b.params:
-            if v.type not in self.checked:
-                self.type(v.type, b.ops[-1])
-
-    def type(self, t: Type, o: Op) -> None:
-        """Check the type of a value of the op ``o``, or of a parameter of the block that it ends."""
+    def type(self, v: Value, o: Op) -> None:
+        """Check the type of ``v``, a value of the op ``o`` or a parameter of the block that it ends."""
+        if type(v.type) is Lanes:
+            self.lanes.add(v)
         for rule in self.type_rules:
             assert rule.broken_by is not None
-            _require(not rule.broken_by(t), o, rule.text)
-        self.checked.add(t)
+            _require(not rule.broken_by(v.type), o, rule.text)
+        self.checked.add(id(v.type))
 
     def if_(self, o: ops.If) -> None:
         """Check a branch."""
@@ -382,13 +381,6 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
 """The ops whose check needs no more than the op, by their class."""
 
 _MADE_FOR_LANES = (ops.Broadcast, ops.Iota, ops.LaneReduce)
-
-
-def _has_lanes(values: Sequence[Value]) -> bool:
-    for v in values:  # noqa: SIM110  (most of the verifier's time is spent here)
-        if type(v.type) is Lanes:
-            return True
-    return False
 
 
 def _check_lanes(o: Op, operands: Sequence[Value]) -> None:

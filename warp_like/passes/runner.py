@@ -1,4 +1,7 @@
-"""Runs passes by their names: verifies the function after each, and shows it where the user asks for that."""
+"""Runs passes by their names: verifies the function after each, and shows it where the user asks for that.
+
+Many passes find nothing to do. A function that they leave as it was is not verified again: see ``_shape``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Callable
 
 from warp_like.base.frozen import Frozen
 from warp_like.base.passes import ROUTE
-from warp_like.ir.core import Function
+from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.rewrite import blocks
 from warp_like.ir.verify import InvalidIR, Rule, verify
 from warp_like.passes import stages
 
@@ -51,6 +55,7 @@ class Runner:
         self.function = f
         self.options = options
         self.rules = rules
+        self.verified: Shape | None = None  # of the function when it obeyed all of ``rules``
 
     def __call__(self, name: str, apply: Callable[[Function], Function | bool]) -> bool:
         """Run one pass; returns False where the pass says that it changed nothing."""
@@ -59,7 +64,10 @@ class Runner:
         result = apply(self.function)
         if isinstance(result, Function):
             self.function = result
-        self.rules += stages.ESTABLISHED.get(name, ())
+        established = stages.ESTABLISHED.get(name, ())
+        if established:
+            self.rules += established
+            self.verified = None
         if self.options.verify:
             self.verify(name)
         self.dump("after", name)
@@ -72,7 +80,24 @@ class Runner:
 
     def verify(self, name: str) -> None:
         """Check the function as the pass ``name`` has left it."""
+        shape = _shape(self.function)
+        if shape == self.verified:
+            return
         try:
             verify(self.function, self.rules)
         except InvalidIR as error:
             raise InvalidIR(f"after {name}: {error}") from None
+        self.verified = shape
+
+
+Shape = list[tuple[list[Value], list[Op], tuple[Value, ...]]]
+"""The parameters, ops and yielded values of each block."""
+
+
+def _shape(f: Function) -> Shape:
+    """Return what differs after a pass that has changed ``f``.
+
+    Passes replace, move and remove ops, and drop carried values. One that alone exchanged the operands of ops in place
+    would be seen by the next verification.
+    """
+    return [(list(b.params), list(b.ops), b.yielded if b.ops else ()) for b in blocks(f.body)]
