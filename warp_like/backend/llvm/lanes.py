@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from warp_like.backend.llvm import memory
 from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.combining import INTRINSIC, combined
+from warp_like.backend.llvm.lane_sums import lane_sums
 from warp_like.backend.llvm.shuffle import from_lanes, gather, iota, join, scatter, shuffle, splat, split, to_lanes
 from warp_like.backend.llvm.taking import where_alone
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, memory_type, one_lane, register_type
@@ -459,8 +460,7 @@ def _as_lane(w: Writer, width: int, number: str) -> str:
 def reduce(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
     """Return one component reduced by ``kind`` over the lanes of ``mask``, in any order."""
     reg, one = register_type(t), register_type(t.one)
-    if mask != full_mask(t.width):
-        x = w.select(mask, reg, x, constant(neutral(kind, t.one), t), f"<{t.width} x i1>")
+    x = _masked(w, kind, t, x, mask)
     operation = KINDS[kind].operation.of(t)
     name = f"llvm.vector.reduce.{operation.removeprefix(INTRINSIC)}.{suffix_of(t)}"
     if not t.is_float:
@@ -468,6 +468,22 @@ def reduce(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
     if operation.startswith(INTRINSIC):
         return _in_halves(w, kind, t, x)
     return w.intrinsic(name, one, [one, reg], [repr(float(neutral(kind, t.one))), x], "reassoc ")
+
+
+def reduce_together(w: Writer, kind: str, t: LaneScalar, parts: Sequence[str], mask: str) -> list[str]:
+    """Return what ``last`` or ``reduce`` gives for each of ``parts``."""
+    if kind == "last":
+        return [last(w, t, x, mask) for x in parts]
+    if kind != "add" or not t.is_float or len(parts) == 1:
+        return [reduce(w, kind, t, x, mask) for x in parts]
+    return lane_sums(w, t, [_masked(w, kind, t, x, mask) for x in parts])
+
+
+def _masked(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
+    """``x``, where ``mask`` has no lane the number that changes nothing."""
+    if mask == full_mask(t.width):
+        return x
+    return w.select(mask, register_type(t), x, constant(neutral(kind, t.one), t), f"<{t.width} x i1>")
 
 
 def _in_halves(w: Writer, kind: str, t: LaneScalar, x: str) -> str:

@@ -413,11 +413,9 @@ class Lowering:
         if o.kind == "any":
             self.bind(o.result, (lanes.any_lane(w, t.width, self.scalar(o.x)),))
             return
-        out = []
-        for (s, _), x in zip(leaves(t), self.scalars(o.x), strict=True):
-            assert isinstance(s, LaneScalar)
-            out.append(lanes.last(w, s, x, mask) if o.kind == "last" else lanes.reduce(w, o.kind, s, x, mask))
-        self.bind(o.result, tuple(out))
+        scalar, parts = leaves(t)[0][0], self.scalars(o.x)
+        assert isinstance(scalar, LaneScalar)
+        self.bind(o.result, tuple(lanes.reduce_together(w, o.kind, scalar, parts, mask)))
 
     # --- ops ---
 
