@@ -2,10 +2,7 @@
 
 #include <cstdlib>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
+#include "platform.h"
 #include "structmember.h"
 
 namespace wl {
@@ -175,21 +172,6 @@ PyMethodDef tracking[] = {
      "ends it."},
     {nullptr, nullptr, 0, nullptr},
 };
-
-// Asks for large pages where an array is large enough for several: with pages of 4 KiB, kernels that stream through
-// arrays take up to twice as long, since each page's address has to be looked up. Memory may then be rounded up to one
-// more large page.
-void prefer_large_pages(void* base, size_t nbytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    constexpr size_t kPage = 4096, kLarge = size_t{4} << 20;
-    if (nbytes < kLarge) return;
-    const uintptr_t begin = (reinterpret_cast<uintptr_t>(base) + kPage - 1) & ~uintptr_t{kPage - 1};
-    const uintptr_t end = (reinterpret_cast<uintptr_t>(base) + nbytes) & ~uintptr_t{kPage - 1};
-    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // advice: that it failed changes nothing
-#else
-    (void)base, (void)nbytes;
-#endif
-}
 
 }  // namespace
 

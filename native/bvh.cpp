@@ -23,9 +23,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int kBins = 16;
-constexpr int kTasks = 128;      // about as many subtrees are built side by side
-constexpr int kUnbalanced = 48;  // from this depth on ranges are halved, so that the depth is bounded
-constexpr int kSah = 0, kMedian = 1, kMorton = 2;
+constexpr int kTasks = 128;             // about as many subtrees are built side by side
+constexpr int kUnbalanced = 48;         // from this depth on ranges are halved, so that the depth is bounded
+enum : int { kSah, kMedian, kMorton };  // as Python numbers them
 
 struct Box {
     float lower[3] = {kInfinity, kInfinity, kInfinity};

@@ -1,15 +1,12 @@
 #include "context.h"
 
 #include <algorithm>
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <string>
 
 #include "alloc.h"
 #include "chunks.h"
 #include "objects.h"
+#include "platform.h"
 #include "print.h"
 #include "watchdog.h"
 
@@ -25,22 +22,19 @@ std::atomic<int64_t> stack_cap{256 << 20};
 
 // What an OS thread keeps from launch to launch.
 struct Spare : Block {
-    ~Spare() { std::free(memory); }
+    ~Spare() { free_aligned(memory); }
 };
 thread_local Spare spare;         // for stacks
 thread_local Spare spare_locals;  // for local arrays
 
 // Keeps `block` in place of a smaller one if it is not too large, else frees it.
 void give_back(Spare* spare, const Block& block) {
-    if (block.capacity > kKeptStack || block.capacity <= spare->capacity) return std::free(block.memory);
-    std::free(spare->memory);
+    if (block.capacity > kKeptStack || block.capacity <= spare->capacity) return free_aligned(block.memory);
+    free_aligned(spare->memory);
     static_cast<Block&>(*spare) = block;
 }
 
-char* allocate(int64_t nbytes) {
-    void* memory = nullptr;
-    return posix_memalign(&memory, kAlignment, static_cast<size_t>(nbytes)) ? nullptr : static_cast<char*>(memory);
-}
+char* allocate(int64_t nbytes) { return static_cast<char*>(allocate_aligned(static_cast<size_t>(nbytes), kAlignment)); }
 
 Worker* worker_of(Context* context) { return static_cast<Worker*>(context); }
 
@@ -58,20 +52,11 @@ void record_error(RunRecord* record, int32_t code, int32_t where, int64_t thread
     record->cancel.store(1, std::memory_order_relaxed);
 }
 
-// Whether another process traces this one, as Linux tells; elsewhere nobody knows.
-bool is_debugged() {
-    std::ifstream status("/proc/self/status");
-    for (std::string row; std::getline(status, row);) {
-        if (row.rfind("TracerPid:", 0) == 0) return std::atoll(row.c_str() + 10) != 0;
-    }
-    return false;
-}
-
 }  // namespace
 
 __attribute__((noinline)) void Worker::call(Entry entry, const uint8_t* args, const int64_t* dims, int64_t begin,
                                             int64_t end) {
-    if (_setjmp(exit_) == 0) entry(args, dims, begin, end, this);
+    if (WL_SETJMP(exit_) == 0) entry(args, dims, begin, end, this);
     top = 0;
 }
 
@@ -100,7 +85,7 @@ bool Worker::grow(int64_t nbytes) {
     char* memory = allocate(room);
     if (!memory) return false;
     if (top) std::memcpy(memory, stack, static_cast<size_t>(top));
-    std::free(stack);
+    free_aligned(stack);
     stack = memory;
     capacity = room;
     return true;
@@ -117,13 +102,13 @@ void Worker::give_back_stack() {
 char* Worker::local_memory(int64_t nbytes) {
     if (locals_.capacity >= nbytes) return locals_.memory;
     if (spare_locals.capacity >= nbytes) {
-        std::free(locals_.memory);
+        free_aligned(locals_.memory);
         locals_ = std::exchange(static_cast<Block&>(spare_locals), Block{});
         return locals_.memory;
     }
     char* memory = nbytes <= kMostLocals ? allocate(nbytes) : nullptr;
     if (!memory) return nullptr;
-    std::free(locals_.memory);
+    free_aligned(locals_.memory);
     locals_ = {memory, nbytes};
     return memory;
 }
@@ -146,9 +131,7 @@ static void wl_fail(Context* context, int32_t code, const char* text, int64_t th
 }
 
 // Stops in the debugger that the process runs under, if it does.
-static void wl_breakpoint(Context*) {
-    if (is_debugged()) std::raise(SIGTRAP);
-}
+static void wl_breakpoint(Context*) { stop_in_debugger(); }
 
 // As wl_error, but does not return: the rest of the entry's threads are skipped.
 [[noreturn]] static void wl_abort(Context* context, int32_t code, int32_t where, int64_t thread) {

@@ -7,6 +7,8 @@
 #include <cpuid.h>
 #endif
 
+#include "platform.h"
+
 namespace wl {
 
 namespace {
@@ -41,7 +43,14 @@ PyObject* cpu_id(PyObject*, PyObject*) {
     return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
 
+PyObject* host_memory_of(PyObject*, PyObject*) {
+    const HostMemory memory = host_memory();
+    return Py_BuildValue("KK", memory.total, memory.free);
+}
+
 PyMethodDef functions[] = {
+    {"host_memory", host_memory_of, METH_NOARGS,
+     "host_memory($module, /)\n--\n\nReturn how many bytes of memory the machine has, and how many are free."},
     {"cpu_id", cpu_id, METH_NOARGS,
      "cpu_id($module, /)\n--\n\nReturn a text that is equal on processors for which the same code is made; empty if "
      "unknown."},

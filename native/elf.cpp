@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "debugger.h"
+#include "elf_format.h"
+#include "platform.h"
 
-#if defined(__linux__) && defined(__x86_64__)
-#include <dlfcn.h>
-#include <elf.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#if defined(__x86_64__) && (defined(__linux__) || defined(_WIN32))
 #define WL_LOADS_ELF 1
 #endif
 
@@ -47,7 +45,7 @@ class Loader {
   public:
     Loader(const char* data, size_t size, PyObject* symbols) : data_(data), size_(size), symbols_(symbols) {}
     ~Loader() {
-        if (memory_) munmap(memory_, mapped_);
+        if (memory_) unmap_pages(memory_, mapped_);
     }
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
@@ -64,7 +62,7 @@ class Loader {
     bool hand_over(Code* code) {
         for (size_t i = 1; i < symbol_count_; ++i) {
             const Elf64_Sym& symbol = table_[i];
-            if (ELF64_ST_BIND(symbol.st_info) != STB_GLOBAL || !is_code(symbol)) continue;
+            if (binding_of(symbol) != STB_GLOBAL || !is_code(symbol)) continue;
             const Ref name = text_of(name_of(symbol));
             const Ref address(PyLong_FromUnsignedLongLong(values_[i]));
             if (!name || !address || PyDict_SetItem(code->entries, name.get(), address.get()) != 0) return false;
@@ -88,7 +86,7 @@ class Loader {
         }
         code->announced = announce_code(code->image, size_);
         for (size_t i = 1; i < symbol_count_; ++i) {
-            if (ELF64_ST_TYPE(table_[i].st_info) != STT_FUNC || table_[i].st_shndx == SHN_UNDEF) continue;
+            if (type_of(table_[i]) != STT_FUNC || table_[i].st_shndx == SHN_UNDEF) continue;
             name_for_perf(name_of(table_[i]), values_[i], table_[i].st_size);
         }
     }
@@ -134,8 +132,9 @@ class Loader {
 
     bool read_headers() {
         const Elf64_Ehdr* head = at<Elf64_Ehdr>(0);
-        if (!head || std::memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64 ||
-            head->e_ident[EI_DATA] != ELFDATA2LSB || head->e_type != ET_REL || head->e_machine != EM_X86_64) {
+        if (!head || std::memcmp(head->e_ident, kElfMagic, sizeof kElfMagic) != 0 ||
+            head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_ident[EI_DATA] != ELFDATA2LSB || head->e_type != ET_REL ||
+            head->e_machine != EM_X86_64) {
             return refuse_damaged("it is no relocatable object for x86-64");
         }
         section_count_ = head->e_shnum;
@@ -201,8 +200,7 @@ class Loader {
         }
         const uint64_t size = sections_[section.sh_info].sh_size;
         for (size_t k = 0; k < count; ++k) {
-            const uint64_t info = entries[k].r_info;
-            if (ELF64_R_SYM(info) >= symbol_count_ || ELF64_R_TYPE(info) >= R_X86_64_NUM ||
+            if (symbol_of(entries[k]) >= symbol_count_ || type_of(entries[k]) >= kRelocationTypes ||
                 entries[k].r_offset >= size) {
                 return refuse_damaged("a relocation out of range");
             }
@@ -242,10 +240,9 @@ class Loader {
     }
 
     bool map() {
-        if (!place(static_cast<size_t>(sysconf(_SC_PAGESIZE)))) return false;
-        void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory == MAP_FAILED) return refuse("out of memory");
-        memory_ = static_cast<char*>(memory);
+        if (!place(page_size())) return false;
+        memory_ = static_cast<char*>(map_pages(mapped_));
+        if (!memory_) return refuse("out of memory");
         for (size_t i = 0; i < section_count_; ++i) {
             const Elf64_Shdr& section = sections_[i];
             if (!(section.sh_flags & SHF_ALLOC) || section.sh_size == 0) continue;
@@ -279,14 +276,7 @@ class Loader {
         const Ref key = text_of(name);
         PyObject* given = key ? PyDict_GetItemWithError(symbols_, key.get()) : nullptr;
         if (given) return PyLong_AsUnsignedLongLong(given);
-        if (void* found = dlsym(RTLD_DEFAULT, name)) return reinterpret_cast<uint64_t>(found);
-        static void* const math = dlopen("libm.so.6", RTLD_NOW);
-        static void* const vector_math = dlopen("libmvec.so.1", RTLD_NOW);
-        for (void* library : {math, vector_math}) {
-            void* found = library ? dlsym(library, name) : nullptr;
-            if (found) return reinterpret_cast<uint64_t>(found);
-        }
-        return 0;
+        return reinterpret_cast<uint64_t>(find_function(name));
     }
 
     // A jump to symbol `i`, whose second half serves as its entry in the global offset table.
@@ -313,8 +303,8 @@ class Loader {
     }
 
     bool apply(const Elf64_Rela& entry, const Elf64_Shdr& target, size_t offset) {
-        const size_t i = ELF64_R_SYM(entry.r_info);
-        const uint32_t type = ELF64_R_TYPE(entry.r_info);
+        const size_t i = symbol_of(entry);
+        const uint32_t type = type_of(entry);
         const size_t width = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
         if (target.sh_size - entry.r_offset < width) return refuse_damaged("a relocation out of range");
         char* where = memory_ + offset + entry.r_offset;
@@ -352,9 +342,7 @@ class Loader {
         return put<int32_t>(where, static_cast<int32_t>(wide));
     }
 
-    bool seal() {
-        return mprotect(memory_, mapped_, PROT_READ | PROT_EXEC) == 0 || refuse("memory can't be made executable");
-    }
+    bool seal() { return make_executable(memory_, mapped_) || refuse("memory can't be made executable"); }
 
     const char* data_;
     size_t size_;
@@ -382,7 +370,7 @@ void code_dealloc(PyObject* object) {
     forget_code(code->announced);
     std::free(code->image);
 #ifdef WL_LOADS_ELF
-    if (code->memory) munmap(code->memory, code->size);
+    if (code->memory) unmap_pages(code->memory, code->size);
 #endif
     Py_XDECREF(code->entries);
     Py_TYPE(object)->tp_free(object);

@@ -85,7 +85,7 @@ void Gil::enlist() {
     if (listed_) return;
     listed_ = true;
     number_ = count_++;
-    thread_ = pthread_self();
+    thread_ = std::this_thread::get_id();
     next_ = first_;
     if (first_) first_->previous_ = this;
     first_ = this;
@@ -117,7 +117,7 @@ bool Gil::clashes(const Footprint& footprint, int64_t before) {
     for (const Gil* gil = first_; gil; gil = gil->next_) {
         const Footprint& other = gil->footprint_;
         // A launch of this thread's own called back into Python, which launches: it can't wait for itself.
-        if (gil->number_ >= before || !other.signature || pthread_equal(gil->thread_, pthread_self())) continue;
+        if (gil->number_ >= before || !other.signature || gil->thread_ == std::this_thread::get_id()) continue;
         if (footprint.is_written_by(other) || other.is_written_by(footprint)) return true;
     }
     return false;

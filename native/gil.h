@@ -8,8 +8,7 @@
 // So the exit handler cancels the launches in flight and waits for them, and from then on none lets go of the GIL.
 #pragma once
 
-#include <pthread.h>
-
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -66,8 +65,8 @@ class Gil {
     Footprint footprint_;
     PyThreadState* saved_ = nullptr;
     bool listed_ = false;
-    int64_t number_ = 0;  // in the order in which launches came on the list
-    pthread_t thread_;    // whose launch it is
+    int64_t number_ = 0;      // in the order in which launches came on the list
+    std::thread::id thread_;  // whose launch it is
     Gil* next_ = nullptr;
     Gil* previous_ = nullptr;
 

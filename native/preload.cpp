@@ -1,12 +1,10 @@
 #include "preload.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <signal.h>
-
 #include <string>
 #include <system_error>
 #include <thread>
+
+#include "platform.h"
 
 namespace wl {
 
@@ -24,15 +22,12 @@ PyObject* preload(PyObject*, PyObject* path) {
     const char* name = PyUnicode_AsUTF8(path);
     if (!name) return nullptr;
     if (loading) Py_RETURN_NONE;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);  // signals are the main thread's business
+    const SignalsBlocked blocked;
     try {
-        loading = new std::thread([library = std::string(name)] { dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL); });
+        loading = new std::thread([library = std::string(name)] { load_library(library.c_str()); });
     } catch (const std::system_error&) {
         // Out of threads: it is loaded when it is needed.
     }
-    pthread_sigmask(SIG_SETMASK, &old, nullptr);
     Py_RETURN_NONE;
 }
 
@@ -46,8 +41,8 @@ PyMethodDef functions[] = {
 }  // namespace
 
 bool register_preload(PyObject* module) {
-    static const int registered = pthread_atfork(wait_for_it, nullptr, nullptr);
-    if (registered != 0) {
+    static const bool registered = call_at_forks(wait_for_it, nullptr);
+    if (!registered) {
         PyErr_NoMemory();
         return false;
     }

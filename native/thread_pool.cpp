@@ -1,8 +1,5 @@
 #include "thread_pool.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <cfenv>
 #include <chrono>
@@ -18,6 +15,7 @@
 #include "chunk_scheduler.h"
 #include "chunks.h"
 #include "ordered_sums.h"
+#include "platform.h"
 #include "sums.h"
 #include "watchdog.h"
 
@@ -142,13 +140,10 @@ void work(Pool* pool, WorkerAffinity* affinity) {
     }
 }
 
-// Starts workers until there are `wanted`, as far as the system allows. Signals are the main thread's
-// business.
+// Starts workers until there are `wanted`, as far as the system allows.
 void start_workers(Pool* pool, int wanted) {
     if (static_cast<int>(pool->affinities.size()) >= wanted) return;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const SignalsBlocked blocked;
     try {
         while (static_cast<int>(pool->affinities.size()) < wanted) {
             pool->affinities.emplace_back();
@@ -157,7 +152,6 @@ void start_workers(Pool* pool, int wanted) {
     } catch (const std::system_error&) {
         pool->affinities.pop_back();  // out of threads: fewer workers share the launch
     }
-    pthread_sigmask(SIG_SETMASK, &old, nullptr);
     pool->crowded.store(static_cast<int>(pool->affinities.size()) >= processor_count(), std::memory_order_relaxed);
 }
 
@@ -332,8 +326,8 @@ PyMethodDef functions[] = {
 }  // namespace
 
 bool register_thread_pool(PyObject* module) {
-    static const int registered = pthread_atfork(nullptr, nullptr, forget_pool);
-    if (registered != 0) {
+    static const bool registered = call_at_forks(nullptr, forget_pool);
+    if (!registered) {
         PyErr_NoMemory();
         return false;
     }

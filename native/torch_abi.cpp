@@ -1,8 +1,8 @@
 #include "torch_abi.h"
 
-#include <dlfcn.h>
-
 #include <cstring>
+
+#include "platform.h"
 
 namespace wl {
 
@@ -41,22 +41,18 @@ bool is_laid_out(PyObject* tensor) {
 }
 
 template <typename F>
-void find(void* handle, const char* name, F* out) {
-    void* const address = dlsym(handle, name);
+void find(void* beside, const char* name, F* out) {
+    void* const address = find_beside(beside, name);
     std::memcpy(out, &address, sizeof address);
 }
 
 Library load(const DLPackExchangeAPI* api) {
     Library found{api, nullptr, nullptr, nullptr, nullptr, Layout::Unknown};
-    Dl_info info;
-    if (!dladdr(reinterpret_cast<void*>(api->dltensor_from_py_object_no_sync), &info) || !info.dli_fname) return found;
-    void* handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);  // loaded already; searched with what it depends on
-    if (!handle) return found;
-    find(handle, kIsNeg, &found.is_neg);
-    find(handle, kIsInference, &found.is_inference);
-    find(handle, kBumpVersion, &found.bump_version);
-    find(handle, kData, &found.data);
-    dlclose(handle);
+    void* const theirs = reinterpret_cast<void*>(api->dltensor_from_py_object_no_sync);
+    find(theirs, kIsNeg, &found.is_neg);
+    find(theirs, kIsInference, &found.is_inference);
+    find(theirs, kBumpVersion, &found.bump_version);
+    find(theirs, kData, &found.data);
     return found;
 }
 

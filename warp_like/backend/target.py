@@ -117,8 +117,16 @@ def host_target() -> Target:
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features().flatten()
-    triple = llvm.get_process_triple()
+    triple = object_triple(llvm.get_process_triple())
     return Target("cpu", llvm.get_host_cpu_name(), features, triple, _vector_math(triple))
+
+
+def object_triple(triple: str) -> str:
+    """Return the triple that kernels of a process of this triple are compiled for.
+
+    Windows gets its calling convention in ELF objects, so that the native extension loads the same format everywhere.
+    """
+    return f"{triple}-elf" if "-windows-" in triple and not triple.endswith("-elf") else triple
 
 
 def _vector_math(triple: str) -> str:

@@ -8,7 +8,6 @@ program first asks for one: nothing of CUDA is imported before that. ``device.ba
 from __future__ import annotations
 
 import functools
-import os
 from typing import TYPE_CHECKING, Any, cast
 
 from warp_like import _native
@@ -65,12 +64,12 @@ class Device:
     @property
     def total_memory(self) -> int:
         """Bytes of memory in all."""
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return _native.host_memory()[0]
 
     @property
     def free_memory(self) -> int:
         """Bytes of memory that are free."""
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+        return _native.host_memory()[1]
 
     capture: Any = None
     """The CUDA graph that is being captured."""
