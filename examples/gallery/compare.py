@@ -3,8 +3,8 @@
     python examples/gallery/compare.py --warp-path FOLDER
 
 ``FOLDER`` holds the package ``warp``, where this Python does not find it by itself. An
-example runs with Warp as it is written, with ``import warp as wp`` in place of ``import
-warp_like as wp``. Each framework runs in a process of its own; the processes take
+example runs with Warp as it is written, with ``warp`` in place of ``warp_like`` in its
+imports. Each framework runs in a process of its own; the processes take
 turns, and the median of their times counts. The gallery's pages show the ratio.
 """
 
@@ -16,6 +16,7 @@ import datetime
 import importlib.util
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -24,7 +25,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-IMPORTS = {"warp_like": "import warp_like as wp\n", "warp": "import warp as wp\n"}
+FRAMEWORKS = ("warp_like", "warp")
 ROUNDS = 7
 SECONDS = 0.3  # at least, of steps in each round
 
@@ -40,9 +41,8 @@ def work(framework: str, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.py"
         text = (HERE / f"{name}.py").read_text(encoding="utf-8")
-        path.write_text(
-            text.replace(IMPORTS["warp_like"], IMPORTS[framework]), encoding="utf-8"
-        )
+        imports = re.compile(r"^(import|from) warp_like\b", re.MULTILINE)
+        path.write_text(imports.sub(rf"\1 {framework}", text), encoding="utf-8")
         spec = importlib.util.spec_from_file_location(name, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
@@ -65,7 +65,9 @@ def time_step(scene) -> float:
     return 1e3 * taken / steps
 
 
-def compare(name: str, warp_path: str | None) -> tuple[dict[str, float], str]:
+def compare(
+    name: str, warp_path: str | None, rounds: int
+) -> tuple[dict[str, float], str]:
     """Return both frameworks' median milliseconds of a step, and Warp's version."""
     paths = [
         str(HERE.parents[1]),
@@ -76,15 +78,15 @@ def compare(name: str, warp_path: str | None) -> tuple[dict[str, float], str]:
     command = [sys.executable, str(Path(__file__).resolve()), "--worker"]
     with contextlib.ExitStack() as stack:
         workers = {}
-        for framework in IMPORTS:
+        for framework in FRAMEWORKS:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
             worker = subprocess.Popen(
                 [*command, framework, name], text=True, env=environment, **pipes
             )
             workers[framework] = stack.enter_context(worker)
         versions = {name: w.stdout.readline().strip() for name, w in workers.items()}
-        times: dict[str, list[float]] = {framework: [] for framework in IMPORTS}
-        for _ in range(ROUNDS):
+        times: dict[str, list[float]] = {framework: [] for framework in FRAMEWORKS}
+        for _ in range(rounds):
             for framework, worker in workers.items():
                 worker.stdin.write("go\n")
                 worker.stdin.flush()
@@ -106,6 +108,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--warp-path", help="folder that holds the package warp")
     parser.add_argument("--examples", nargs="+", help="only these")
+    few = "how often to time each (default: %(default)s)"
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=few)
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -120,14 +124,15 @@ def main() -> None:
         if "\nclass Scene" in p.read_text(encoding="utf-8")
     ]
     for name in options.examples or everything:
-        times, record["warp"] = compare(name, options.warp_path)
+        times, record["warp"] = compare(name, options.warp_path, options.rounds)
         record["examples"][name] = times
+        record |= {"machine": processor(), "date": datetime.date.today().isoformat()}
+        path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         print(
             f"{name}: {times['warp_like']:.3f} ms, Warp {times['warp']:.3f} ms: "
-            f"{times['warp'] / times['warp_like']:.2f}"
+            f"{times['warp'] / times['warp_like']:.2f}",
+            flush=True,
         )
-    record |= {"machine": processor(), "date": datetime.date.today().isoformat()}
-    path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
