@@ -128,7 +128,9 @@ def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
     params = f"ptr {block} %args, ptr {block} %dims, i64 %begin, i64 %end, ptr noalias %ctx"
     vectors = f'"prefer-vector-width"="{w.target.vector_bits}"'
     frames = ' "frame-pointer"="all"' if w.options.lineinfo else ""  # by which profilers find the callers
-    attributes = f"nounwind{aligned(w.target.vector_bits // 8)} {vectors}{frames}"
+    # LLVM's estimates give NaN for the roots and inverses of 0 and infinity; `inverse_roots.py` has those that do not
+    estimates = ' "reciprocal-estimates"="none"' if w.options.fast_math else ""
+    attributes = f"nounwind{aligned(w.target.vector_bits // 8)} {vectors}{frames}{estimates}"
     return f"define void @{name}({params}) {w.attributes(attributes)}"
 
 

@@ -22,6 +22,7 @@ from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.consecutive import ConsecutiveAccess
 from warp_like.backend.llvm.cuda import Stack
 from warp_like.backend.llvm.instructions import apply_builtin
+from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.loops import CountedLoop
@@ -433,7 +434,8 @@ class Lowering:
         if is_counted_from_end(o) and isinstance(o.result.type, Scalar) and not self.w.target.is_cuda:
             self.bind(o.result, (self._counted_from_end(o),))
             return
-        self.bind(o.result, apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
+        root = quotient_by_roots(self.w, o, self.scalar)
+        self.bind(o.result, (root,) if root else apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
 
     def _counted_from_end(self, o: ops.Apply) -> str:
         """An index: by a branch, which costs less than a select, since hardly any index is negative."""

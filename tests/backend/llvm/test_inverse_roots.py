@@ -1,0 +1,63 @@
+"""Quotients by square roots under ``fast_math``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import warp_like as wp
+
+SPECIAL = [0.0, np.inf, np.nan, -1.0, 1e-45, 1e-40, 1e-38, 3.4e38, 1e38, 1.0, 4.0]
+
+
+@wp.kernel(fast_math=True)
+def quotients(x: wp.array(dtype=float), y: wp.array(dtype=float), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    r = wp.sqrt(x[i])
+    s = wp.sqrt(y[i])
+    out[i, 0] = 1.0 / r
+    out[i, 1] = y[i] / (r * r * r)
+    out[i, 2] = 3.0 / (r * s)
+    out[i, 3] = 1.0 / (r * y[i])
+
+
+@wp.kernel(fast_math=True)
+def doubles(x: wp.array(dtype=wp.float64), out: wp.array(dtype=wp.float64)):
+    i = wp.tid()
+    out[i] = wp.float64(1.0) / wp.sqrt(x[i])
+
+
+def numbers(n: int) -> np.ndarray:
+    found = np.exp(np.random.default_rng(n).uniform(-20.0, 20.0, n))
+    found[: len(SPECIAL)] = SPECIAL
+    return found.astype(np.float32)
+
+
+def test_quotients_by_roots_keep_their_ends() -> None:
+    n = 1003  # vectors, and a rest
+    x, y = numbers(n), np.exp(np.random.default_rng(1).uniform(-5.0, 5.0, n)).astype(np.float32)
+    out = wp.zeros((n, 4))
+    wp.launch(quotients, dim=n, inputs=[wp.array(x), wp.array(y), out])
+    with np.errstate(all="ignore"):
+        r, s = np.sqrt(x.astype(float)), np.sqrt(y.astype(float))
+        expected = np.stack([1.0 / r, y / r**3, 3.0 / (r * s), 1.0 / (r * y)], -1)
+        expected = np.where(abs(expected) > np.finfo(np.float32).max, np.inf, expected)
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1.0e-6, atol=1.0e-37)
+
+
+def test_doubles_are_divided() -> None:
+    x = numbers(100).astype(np.float64)
+    out = wp.zeros(100, dtype=wp.float64)
+    wp.launch(doubles, dim=100, inputs=[wp.array(x), out])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(out.numpy(), 1.0 / np.sqrt(x), rtol=1.0e-15)
+
+
+def test_only_products_of_roots_are_estimated() -> None:
+    text = quotients.inspect("lanes", target="cpu")
+    assert text.count(" div ") == 4
+    code = quotients.inspect("llvm")
+    if "rsqrt14" in code:  # on processors that have it
+        lines = [line for line in code.splitlines() if "fdiv" in line and "<16 x" in line]
+        assert lines, "1 / (r * y) is divided"
+        exact = quotients.with_options(fast_math=False).inspect("llvm")
+        assert "rsqrt14" not in exact
