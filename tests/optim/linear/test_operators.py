@@ -26,7 +26,7 @@ DIAGONAL = RNG.standard_normal(6)
 def test_products(A, full):
     op = aslinearoperator(A)
     assert aslinearoperator(op) is op
-    assert (op.scalar_type, op.batch_count, op.source) == (wp.float64, 1, A)
+    assert (op.scalar_type, op.batch_count, op.matrix) == (wp.float64, 1, A)
     x, y = RNG.standard_normal(6), RNG.standard_normal(6)
     z = wp.zeros(6, dtype=wp.float64)
     op.matvec(wp.array(x), wp.array(y), z, 2.0, -1.0)

@@ -54,7 +54,7 @@ class Direct(LinearSolverState):
         self._length.fill_(-1.0)
 
     def _start(self, problem: Problem) -> None:
-        source = problem.A.source
+        source = problem.A.matrix
         if self._factored is None or self._factored[0] is not source:
             self._factored = source, _factorise(problem.A)
         self._look_at_residual(problem)
@@ -86,7 +86,7 @@ def _factorise(A: LinearOperator) -> Inverse:
         ValueError: It has no elements, or one that is not finite, or it is singular.
         ModuleNotFoundError: SciPy is not installed.
     """
-    source = A.source
+    source = A.matrix
     if source is None:
         raise ValueError("direct() takes a BsrMatrix or an array: a LinearOperator of a function has no elements")
     elements = source.values[: source.nnz_sync()] if isinstance(source, BsrMatrix) else source

@@ -1,145 +1,268 @@
-"""A factorised sparse approximate inverse: a lower triangle ``G`` with ``G.T @ G`` near the inverse of a matrix.
+"""``FSAI``: a lower triangle ``G`` with ``G.T @ G`` near the inverse of a matrix, as a preconditioner.
 
 Kolotilina and Yeremin, Factorized sparse approximate inverse preconditionings I, SIAM J. Matrix Anal. Appl. 14, 1993.
-Each row of ``G`` is found by itself: of the matrix restricted to the row's columns, it is the last row of the inverse,
-scaled. The columns are those of the matrix left of the diagonal, the largest ones beside their diagonals.
+``fsai_rows.py`` has the kernels that find its rows.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import Any
 
+import numpy as np
+
 import warp_like as wp
-from warp_like.sparse import BsrMatrix, bsr_block_index, bsr_transposed, bsr_zeros
-from warp_like.sparse.lookup import row_end
+from warp_like.optim.linear import fsai_rows as kernels
+from warp_like.optim.linear.gradient import paused
+from warp_like.optim.linear.operators import LinearOperator, numbers
+from warp_like.sparse import BsrMatrix, bsr_transposed, bsr_zeros
 
-ROW_SIZE = 8
-"""The most elements of a row of ``G``."""
-
-
-@wp.func
-def _element(
-    i: int,
-    j: int,
-    offsets: wp.array[int],
-    row_counts: wp.array[int],
-    columns: wp.array[int],
-    values: wp.array3d[Any],
-) -> wp.float64:
-    size = values.shape[1]
-    block = bsr_block_index(i // size, j // size, offsets, columns, row_counts)
-    result = wp.float64(0.0)
-    if block >= 0:
-        result = wp.float64(values[block, i % size, j % size])
-    return result
+_FLOORS = {wp.float16: 1e-3, wp.float32: 1e-6, wp.float64: 1e-12}
+_MOST = 64
 
 
-@wp.kernel(enable_backward=False, vector_width=1)
-def _choose_columns(
-    offsets: wp.array[int],
-    row_counts: wp.array[int],
-    columns: wp.array[int],
-    values: wp.array3d[Any],
-    lengths: wp.array[int],
-    chosen: wp.array2d[int],
-) -> None:
-    i = wp.tid()
-    size = values.shape[1]
-    row = i // size
-    most = wp.static(ROW_SIZE)
-    weights = wp.zeros(shape=(wp.static(ROW_SIZE),), dtype=wp.float64)
-    count = 0
-    for block in range(offsets[row], row_end(offsets, row_counts, row)):
-        for k in range(size):
-            j = columns[block] * size + k
-            a = wp.float64(values[block, i % size, k])
-            if j < i and a != wp.float64(0.0):
-                weight = a * a / wp.max(_element(j, j, offsets, row_counts, columns, values), wp.float64(1e-300))
-                place = wp.min(count, most - 1)
-                if count < most - 1 or weight > weights[most - 2]:
-                    if count == most - 1:
-                        place = most - 2
-                    while place > 0 and weights[wp.max(place - 1, 0)] < weight:
-                        weights[place] = weights[place - 1]
-                        chosen[i, place] = chosen[i, place - 1]
-                        place -= 1
-                    weights[place] = weight
-                    chosen[i, place] = j
-                    count = wp.min(count + 1, most - 1)
-    for p in range(1, count):  # by column
-        key = chosen[i, p]
-        q = int(p)
-        while q > 0 and chosen[i, wp.max(q - 1, 0)] > key:
-            chosen[i, q] = chosen[i, q - 1]
-            q -= 1
-        chosen[i, q] = key
-    chosen[i, count] = i
-    lengths[i] = count + 1
+class FSAI(LinearOperator):
+    """An adaptive factorised sparse approximate inverse of a symmetric positive definite matrix, for ``cg`` and ``cr``.
 
-
-@wp.kernel(enable_backward=False, vector_width=1)
-def _factorise(
-    smallest: wp.float64,
-    offsets: wp.array[int],
-    row_counts: wp.array[int],
-    columns: wp.array[int],
-    values: wp.array3d[Any],
-    lengths: wp.array[int],
-    chosen: wp.array2d[int],
-    factor: wp.array2d[Any],
-) -> None:
-    i = wp.tid()
-    count = lengths[i]
-    local = wp.zeros(shape=(wp.static(ROW_SIZE), wp.static(ROW_SIZE)), dtype=wp.float64)
-    g = wp.zeros(shape=(wp.static(ROW_SIZE),), dtype=wp.float64)
-    # the factor L of the matrix restricted to the chosen columns
-    good = True
-    for p in range(count):
-        for q in range(p + 1):
-            total = _element(chosen[i, p], chosen[i, q], offsets, row_counts, columns, values)
-            largest = total
-            for k in range(q):
-                total -= local[p, k] * local[q, k]
-            if p == q:
-                if not (total > smallest * wp.abs(largest)):
-                    good = False
-                local[p, p] = wp.sqrt(wp.max(total, wp.float64(1e-300)))
-            else:
-                local[p, q] = total / local[q, q]
-
-    # the last row of the inverse, divided by the root of its last element: L^-T e
-    for m in range(count):
-        p = count - 1 - m
-        total = wp.float64(0.0)
-        if m == 0:
-            total = wp.float64(1.0)
-        for q in range(p + 1, count):
-            total -= local[q, p] * g[q]
-        g[p] = total / local[p, p]
-    if good:
-        for p in range(count):
-            factor[i, p] = factor.dtype(g[p])
-    else:
-        diagonal = _element(i, i, offsets, row_counts, columns, values)
-        chosen[i, 0] = i
-        factor[i, 0] = factor.dtype(1)
-        if diagonal > wp.float64(0.0):
-            factor[i, 0] = factor.dtype(wp.float64(1.0) / wp.sqrt(diagonal))
-        lengths[i] = 1
-
-
-def factorised_inverse(A: BsrMatrix, smallest: float) -> tuple[BsrMatrix, BsrMatrix]:
-    """Return ``G`` and its transpose, matrices of numbers.
+    Each row of ``G`` is found by a thread of its own. Blocks count as the numbers in them. Making it waits for the
+    device, applying it does not. It has no gradient.
 
     Args:
-        A: A symmetric positive definite matrix. Where a part of it is not, the row of ``G`` has its diagonal alone.
-        smallest: The smallest pivot, beside its diagonal element, that counts as positive.
+        A: A square matrix with square blocks of float16, float32 or float64, with what is on both sides of its
+            diagonal. That it is symmetric and positive definite is not checked.
+        max_row_size: The most numbers in a row, 1 to 64. One is the Jacobi preconditioner.
+        kap_tolerance: A row stops growing when a step lowers its energy by less than this part, 0 to 1. At 0 it grows
+            as far as it can.
+        pivot_floor: The smallest pivot that a row may grow by, between 0 and 1, where the diagonal is scaled to 1. 1e-3
+            for float16, 1e-6 for float32, 1e-12 for float64 when left out.
+        factor_dtype: The type of ``G``: that of the matrix, or float32.
+        reuse_pattern: Keep what ``update`` needs. For compact matrices.
+        max_step_size: How many numbers a row grows by at a time, 1 to 64. More find a row sooner, and perhaps others.
+        regularize_refit: Let ``update`` raise pivots to the floor, and put the diagonal in place of rows that fail,
+            rather than refuse the matrix.
+        validate_topology: Let ``update`` check that the matrix has the same blocks.
+
+    Attributes:
+        G: The factor, a matrix of numbers.
+        GT: Its transpose.
+        truncated_rows: How many rows stopped growing because of a pivot.
+        source: The matrix that it was last computed from.
+        update_status: With ``reuse_pattern``, an array of four counts of the last update: differences of topology,
+            unusable numbers on the diagonal, rows that failed, rows with raised pivots. None without.
+
+    Raises:
+        TypeError: The matrix has numbers of another type.
+        ValueError: The matrix is not square, an option is out of range, the diagonal is not positive and finite, or the
+            type of ``G`` can't hold it.
+
+    Example:
+        >>> from warp_like.optim.linear import FSAI, cg
+        >>> from warp_like.sparse import bsr_from_triplets
+        >>> rows, columns = wp.array([0, 0, 1, 1], dtype=int), wp.array([0, 1, 0, 1], dtype=int)
+        >>> A = bsr_from_triplets(2, 2, rows, columns, wp.array([2.0, 1.0, 1.0, 2.0]))
+        >>> b, x = wp.array([3.0, 3.0]), wp.zeros(2, dtype=wp.float64)
+        >>> iterations, residual, tolerance = cg(A, b, x, M=FSAI(A), check_every=1)
+        >>> iterations, x.numpy().round(6).tolist()
+        (1, [1.0, 1.0])
     """
-    n, scalar = A.shape[0], A.scalar_type
-    G = bsr_zeros(n, n, scalar, A.device, row_capacity=ROW_SIZE)
-    chosen, factor = G.columns[: n * ROW_SIZE], G.values[: n * ROW_SIZE]
-    shape = (n, ROW_SIZE)
-    given = [A.offsets, A.row_counts, A.columns, A.scalar_values, G.row_counts, chosen.reshape(shape)]
-    wp.launch(_choose_columns, dim=n, inputs=given, device=A.device)
-    wp.launch(_factorise, dim=n, inputs=[smallest, *given], outputs=[factor.reshape(shape)], device=A.device)
-    return G, bsr_transposed(G)
+
+    def __init__(
+        self,
+        A: Any,
+        max_row_size: int = 8,
+        kap_tolerance: float = 0.001,
+        pivot_floor: float | None = None,
+        factor_dtype: Any = None,
+        reuse_pattern: bool = False,
+        max_step_size: int = 1,
+        regularize_refit: bool = False,
+        validate_topology: bool = True,
+    ) -> None:
+        scalar = _require_square(A)
+        most, step = _count("max_row_size", max_row_size), _count("max_step_size", max_step_size)
+        tolerance = _part("kap_tolerance", kap_tolerance, zero=True)
+        self._floor = _FLOORS[scalar] if pivot_floor is None else _part("pivot_floor", pivot_floor, zero=False)
+        dtype = scalar if factor_dtype is None else wp.empty(0, dtype=factor_dtype).dtype
+        if dtype is not scalar and (dtype, scalar) != (wp.float32, wp.float64):
+            raise ValueError(f"factor_dtype is {scalar.__name__} as the matrix has, or float32, got {dtype.__name__}")
+        if reuse_pattern and A.row_counts is not None:
+            raise ValueError("reuse_pattern takes a compact matrix, got a padded one; bsr_compress() makes it compact")
+        super().__init__(A.shape, A.dtype, A.device, self._apply)
+        self._regularize, self._validate = bool(regularize_refit), bool(validate_topology)
+        self._between = wp.empty(A.shape[0], dtype=scalar, device=A.device)
+        self.source = A
+        with paused():
+            self._grow(A, most, step, tolerance, dtype)
+        self.update_status = wp.zeros(4, dtype=int, device=A.device) if reuse_pattern else None
+        self._topology = (wp.clone(A.offsets), wp.clone(A.columns[: A.nnz_sync()])) if reuse_pattern else None
+
+    # --- how it is made ---
+
+    def _grow(self, A: BsrMatrix, most: int, step: int, tolerance: float, dtype: Any) -> None:
+        n, device = A.shape[0], A.device
+        self._fit_rows = kernels.fit_kernel(most)
+        self._lengths = wp.zeros(n + 1, dtype=int, device=device)
+        self._supports = wp.empty((n, most), dtype=int, device=device)
+        self._rows = wp.empty((n, most), dtype=wp.float64, device=device)
+        self._scales = wp.empty(n, dtype=wp.float64, device=device)
+        status, truncated = (wp.zeros(4, dtype=int, device=device) for _ in range(2))
+        self._find_scales(A, status)
+        _require_diagonal(status)
+        given = [tolerance, self._floor, *_stored(A), self._scales]
+        outputs = [self._lengths, self._supports, truncated]
+        wp.launch(kernels.grow_kernel(most, min(step, most)), dim=n, inputs=given, outputs=outputs, device=device)
+        self.truncated_rows = int(truncated.numpy()[0])
+        self.G = bsr_zeros(n, n, dtype, device)
+        wp.utils.array_scan(self._lengths, self.G.offsets, inclusive=False)
+        size = self.G.nnz_sync()
+        self.G.columns = wp.empty(size, dtype=int, device=device)
+        self.G.values = wp.empty(size, dtype=dtype, device=device)
+        given = [self._lengths, self._supports, self.G.offsets, self.G.columns]
+        wp.launch(kernels.list_columns, dim=n, inputs=given, device=device)
+        self._fit(A, 0.0, False, status)
+        if status.numpy()[kernels.FAILED]:
+            raise ValueError(
+                f"FSAI: {dtype.__name__} can't hold the factor with finite numbers and a positive diagonal"
+            )
+        self._store(status, False)
+        self.GT, self._turned = bsr_transposed(self.G), self._sources()
+        self._turn()
+
+    def _sources(self) -> Any:
+        """Where the numbers of the transpose stand in ``G``: the transpose of their places."""
+        places: BsrMatrix = bsr_zeros(self.G.nrow, self.G.ncol, wp.float64, self.device)
+        places.offsets, places.columns, places.nnz = self.G.offsets, self.G.columns, self.G.nnz
+        places.values = wp.array(np.arange(self.G.nnz), dtype=wp.float64, device=self.device)
+        return bsr_transposed(places).values
+
+    def _find_scales(self, A: BsrMatrix, status: Any) -> None:
+        given = [*_stored(A), self._scales, status]
+        wp.launch(kernels.find_scales, dim=A.shape[0], inputs=given, device=A.device)
+
+    def _fit(self, A: BsrMatrix, floor: float, regularize: bool, status: Any) -> None:
+        n, known = A.shape[0], [self._scales, self._lengths, self._supports]
+        given = [floor, regularize, *_stored(A), *known]
+        wp.launch(self._fit_rows, dim=n, inputs=given, outputs=[self._rows, status], device=A.device)
+        if not regularize:
+            given = [self._lengths, self._rows, self.G.values, status]
+            wp.launch(kernels.check_rows, dim=n, inputs=given, device=A.device)
+
+    def _store(self, status: Any, keep_failed: bool) -> None:
+        given = [keep_failed, status, self._lengths, self._supports, self._rows, self.G.offsets, self.G.columns]
+        wp.launch(kernels.store_rows, dim=self.G.nrow, inputs=given, outputs=[self.G.values], device=self.device)
+
+    def _turn(self) -> None:
+        given = [self._turned, self.G.values, self.GT.values]
+        wp.launch(kernels.turn_values, dim=self.G.nnz, inputs=given, device=self.device)
+
+    # --- how it is used ---
+
+    def update(self, A: BsrMatrix | None = None) -> FSAI:
+        """Compute ``G`` anew for other values of the matrix, with the same numbers in each row.
+
+        In a captured graph it waits for nothing and raises nothing; look at ``update_status`` after the graph has run.
+
+        Args:
+            A: A matrix with the same blocks as the first one; ``source`` when left out.
+
+        Raises:
+            ValueError: There is no ``reuse_pattern``, the matrix has other blocks, or it is not positive definite.
+                ``G`` stays as it was then.
+        """
+        if self._topology is None or self.update_status is None:
+            raise ValueError("FSAI.update() needs reuse_pattern=True when the preconditioner is made")
+        A = self.source if A is None else A
+        self._require_like_first(A)
+        status, device = self.update_status, self.device
+        with paused():
+            status.zero_()
+            if self._validate:
+                for expected, found in zip(self._topology, (A.offsets, A.columns), strict=True):
+                    wp.launch(kernels.compare, dim=expected.size, inputs=[expected, found, status], device=device)
+            self._find_scales(A, status)
+            self._fit(A, self._floor, self._regularize, status)
+            self._store(status, self._regularize)
+            self._turn()
+        if not device.is_capturing and (self._validate or not self._regularize):
+            self._require_success(status.numpy())
+        self.source = A
+        return self
+
+    def _require_like_first(self, A: Any) -> None:
+        if not isinstance(A, BsrMatrix) or A.row_counts is not None:
+            raise ValueError(f"FSAI.update() takes a compact BSR matrix, got {A!r}")
+        known, found = ((m.shape, m.dtype, m.device) for m in (self.source, A))
+        if known != found:
+            raise ValueError(f"FSAI.update() takes a matrix of the same shape, dtype, device {known}, got {found}")
+        assert self._topology is not None
+        if A.columns.size < self._topology[1].size:
+            raise ValueError("FSAI.update(): the matrix has another sparsity pattern, with fewer blocks")
+
+    def _require_success(self, counts: Any) -> None:
+        if counts[kernels.MISMATCH]:
+            raise ValueError("FSAI.update(): the matrix has another sparsity pattern than the first one")
+        bad, failed = counts[kernels.BAD_DIAGONAL], counts[kernels.FAILED]
+        if not self._regularize and (bad or failed):
+            raise ValueError(
+                f"FSAI.update(): the matrix is not SPD, or its factor too large or small: {bad} numbers on the "
+                f"diagonal and {failed} rows failed"
+            )
+
+    def _apply(self, x: Any, y: Any, z: Any, alpha: Any, beta: Any) -> None:
+        x, y, z = numbers(x), numbers(y), numbers(z)
+        scalar, n = self.scalar_type, self.G.nrow
+        one, zero = scalar(1.0), scalar(0.0)
+        if alpha == 0:
+            self._between.zero_()
+        else:
+            given = [one, *_compact(self.G), x, zero, x]
+            wp.launch(kernels.apply, dim=n, inputs=given, outputs=[self._between], device=self.device)
+        given = [scalar(alpha), *_compact(self.GT), self._between, scalar(beta), y]
+        wp.launch(kernels.apply, dim=n, inputs=given, outputs=[z], device=self.device)
+
+
+def _stored(A: BsrMatrix) -> list[Any]:
+    return [A.offsets, A.row_counts, A.columns, A.scalar_values]
+
+
+def _compact(A: BsrMatrix) -> list[Any]:
+    return [A.offsets, A.columns, A.values]
+
+
+def _require_square(A: Any) -> Any:
+    """Return the type of the numbers of a matrix.
+
+    Raises:
+        ValueError: It is no square matrix of square blocks.
+        TypeError: Its numbers are of another type than FSAI takes.
+    """
+    if not isinstance(A, BsrMatrix) or A.nrow != A.ncol or A.block_shape[0] != A.block_shape[1]:
+        shown = repr(A) if isinstance(A, BsrMatrix) else type(A).__name__
+        raise ValueError(f"FSAI ('fsai') takes a BsrMatrix, a square matrix with square blocks, got {shown}")
+    if A.scalar_type not in _FLOORS:
+        raise TypeError(f"FSAI takes matrices of float16, float32 or float64, got {A.scalar_type.__name__}")
+    return A.scalar_type
+
+
+def _count(name: str, given: Any) -> int:
+    try:
+        found = operator.index(given)
+    except TypeError:
+        found = 0
+    if not 1 <= found <= _MOST:
+        raise ValueError(f"{name} is an integer from 1 to {_MOST}, got {given!r}")
+    return found
+
+
+def _part(name: str, given: float, *, zero: bool) -> float:
+    found = float(given)
+    if not math.isfinite(found) or not 0.0 <= found < 1.0 or (found == 0.0 and not zero):
+        raise ValueError(f"{name} is {'at least' if zero else 'more than'} 0 and less than 1, got {given!r}")
+    return found
+
+
+def _require_diagonal(status: Any) -> None:
+    bad = status.numpy()[kernels.BAD_DIAGONAL]
+    if bad:
+        raise ValueError(f"FSAI takes matrices with finite, positive diagonals; {bad} numbers on it are not")

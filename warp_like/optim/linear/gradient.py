@@ -70,7 +70,7 @@ def paused() -> Iterator[None]:
 
 def elements_of(op: LinearOperator) -> Any:
     """Return the array that has the elements of a matrix; None for an operator of the user's own."""
-    return op.source.values if isinstance(op.source, BsrMatrix) else op.source
+    return op.matrix.values if isinstance(op.matrix, BsrMatrix) else op.matrix
 
 
 class Snapshot:
@@ -87,7 +87,7 @@ class Snapshot:
     def __init__(self, op: LinearOperator, is_symmetric: bool) -> None:
         self._op = op
         self._elements = elements_of(op)
-        source = op.source
+        source = op.matrix
         if isinstance(source, BsrMatrix):
             self._saved: Any = bsr_copy(source, topology="compact" if source.row_counts is None else "padded")
         elif source is not None:

@@ -72,7 +72,7 @@ class LinearOperator:
         self._matvec = matvec
         self._batch_offsets = batch_offsets
         self._max_batch_length = max_batch_length
-        self._source: Any = None
+        self._matrix: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -115,9 +115,9 @@ class LinearOperator:
         return self._max_batch_length
 
     @property
-    def source(self) -> Any:
+    def matrix(self) -> Any:
         """The matrix or array that this is made of; None for an operator of the user's own."""
-        return self._source
+        return self._matrix
 
 
 def _require_batches(offsets: Any, longest: int | None) -> None:
@@ -214,5 +214,5 @@ def aslinearoperator(A: Any, batch_offsets: Any = None, max_batch_length: int | 
             f"{type(A).__name__}"
         )
     made = LinearOperator(A.shape, A.dtype, A.device, matvec, batch_offsets, max_batch_length)
-    made._source = A
+    made._matrix = A
     return made

@@ -6,10 +6,10 @@ from typing import Any
 
 import warp_like as wp
 from warp_like.optim.linear.cholesky import incomplete_cholesky
-from warp_like.optim.linear.fsai import factorised_inverse
+from warp_like.optim.linear.fsai import FSAI
 from warp_like.optim.linear.gradient import paused
 from warp_like.optim.linear.operators import LinearOperator, aslinearoperator, numbers
-from warp_like.sparse import BsrMatrix, bsr_get_diag, bsr_mv
+from warp_like.sparse import BsrMatrix, bsr_get_diag
 
 _TOO_SMALL = {wp.float16: 1e-3, wp.float32: 1e-6, wp.float64: 1e-12}
 """A block is singular if a pivot is smaller than this, beside the block's largest number."""
@@ -150,8 +150,7 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
             * ``"block_jacobi_sequential"`` and ``"block_jacobi_tile"``: the same for blocks that are symmetric and
               positive definite. All three take the identity in place of blocks that are not, or are singular, and mean
               ``"diag"`` where blocks are numbers.
-            * ``"fsai"``: a factorised sparse approximate inverse, for symmetric positive definite matrices: a triangle
-              with up to 8 numbers in each row, where the matrix has its largest ones.
+            * ``"fsai"``: ``FSAI(A)``, a sparse approximate inverse for symmetric positive definite matrices.
             * ``"ic"``: an incomplete Cholesky factorisation without fill, for symmetric positive definite matrices,
               whose blocks count as numbers. Solvers take the fewest iterations with it, but each row waits for others,
               so few threads work at a time. Making it waits for the device.
@@ -176,7 +175,7 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
         if ptype in _BLOCKS:
             return _block_jacobi(A, ptype)
         if ptype == "fsai":
-            return _factorised(A)
+            return FSAI(A)
         if ptype == "ic":
             _require_square_blocks(A, ptype)
             return incomplete_cholesky(A, _TOO_SMALL.get(A.scalar_type, 1e-6))
@@ -243,17 +242,3 @@ def _require_square_blocks(A: Any, ptype: str) -> None:
         raise ValueError(f"{ptype!r} takes a BsrMatrix, got {type(A).__name__}")
     if A.nrow != A.ncol or A.block_shape[0] != A.block_shape[1]:
         raise ValueError(f"{ptype!r} takes a square matrix with square blocks, got {A!r}")
-
-
-def _factorised(A: Any) -> LinearOperator:
-    _require_square_blocks(A, "fsai")
-    G, turned = factorised_inverse(A, _TOO_SMALL.get(A.scalar_type, 1e-6))
-    between = wp.empty(A.shape[0], dtype=A.scalar_type, device=A.device)
-
-    def matvec(x: Any, y: Any, z: Any, alpha: Any, beta: Any) -> None:
-        bsr_mv(G, numbers(x), between)
-        if beta != 0 and y.ptr != z.ptr:
-            wp.copy(z, y)
-        bsr_mv(turned, between, numbers(z), alpha, beta)
-
-    return LinearOperator(A.shape, A.dtype, A.device, matvec)

@@ -258,7 +258,7 @@ class LinearSolverState:
 
     def _solve_adjoint(self, A: LinearOperator, b: Any, x: Any, M: LinearOperator | None) -> None:
         """Solve the system of the backward pass, by the relative tolerance alone: gradients have any size."""
-        is_diagonal = M is not None and isinstance(M.source, wp.array) and M.source.ndim == 1
+        is_diagonal = M is not None and isinstance(M.matrix, wp.array) and M.matrix.ndim == 1
         if not (self._is_symmetric or is_diagonal):
             M = None  # it may not be its own transpose
         relative, _ = tolerances(self._scalar, self._tol, self._atol)
