@@ -192,20 +192,31 @@ def entries_by_row(
         limit: An array with the number of entries that count, or None.
         nonzero: Blocks, one for each entry: entries whose block is zero are left out. None keeps them.
     """
-    n, device = rows.size, rows.device
     if nonzero is None:
-        nonzero = wp.empty(0, dtype=int, device=device)
-    entries = [*shape, rows, columns, limit, nonzero]
-    pairs = wp.empty(n, dtype=wp.int64, device=device)
-    if device.is_cpu:
-        size, runs = divide_into_runs(n, shape[0], n, device)
-        places = wp.zeros((runs, shape[0]), dtype=int, device=device)
-        wp.launch(_count_runs, dim=runs, inputs=[size, *entries, places], device=device)
-        starts = begin_runs(places)
-        wp.launch(_scatter_runs, dim=runs, inputs=[size, *entries, places, pairs], device=device)
-        return starts, pairs
-    counts, ranks = wp.zeros(shape[0] + 1, dtype=int, device=device), wp.empty(n, dtype=int, device=device)
-    wp.launch(_rank_entries, dim=n, inputs=[*entries, counts, ranks], device=device)
+        nonzero = wp.empty(0, dtype=int, device=rows.device)
+    pairs = wp.empty(rows.size, dtype=wp.int64, device=rows.device)
+    order = order_by_runs if rows.device.is_cpu else order_by_ranks
+    return order([*shape, rows, columns, limit, nonzero], pairs), pairs
+
+
+def order_by_runs(entries: list[Any], pairs: Any) -> Any:
+    """Write the pairs, each run of entries in one thread; return where rows begin."""
+    row_count, _, rows = entries[:3]
+    size, runs = divide_into_runs(rows.size, row_count, rows.size, rows.device)
+    places = wp.zeros((runs, row_count), dtype=int, device=rows.device)
+    wp.launch(_count_runs, dim=runs, inputs=[size, *entries, places], device=rows.device)
+    starts = begin_runs(places)
+    wp.launch(_scatter_runs, dim=runs, inputs=[size, *entries, places, pairs], device=rows.device)
+    return starts
+
+
+def order_by_ranks(entries: list[Any], pairs: Any) -> Any:
+    """Write the pairs, each entry in one thread; return where rows begin."""
+    row_count, _, rows, columns = entries[:4]
+    counts = wp.zeros(row_count + 1, dtype=int, device=rows.device)
+    ranks = wp.empty(rows.size, dtype=int, device=rows.device)
+    wp.launch(_rank_entries, dim=rows.size, inputs=[*entries, counts, ranks], device=rows.device)
     starts = scan_counts(counts)
-    wp.launch(_scatter_ranked, dim=n, inputs=[rows, columns, ranks, starts, pairs], device=device)
-    return starts, pairs
+    given = [rows, columns, ranks, starts, pairs]
+    wp.launch(_scatter_ranked, dim=rows.size, inputs=given, device=rows.device)
+    return starts
