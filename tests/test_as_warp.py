@@ -58,7 +58,10 @@ def test_an_import(tmp_path):
         ("import warp.no_such_module", "No module named 'warp.no_such_module'"),
         ("import warp._src.types", "No module named 'warp._src'"),
         ("import warp.fem", f"`wp.fem` exists in Warp and not here: the module is not in this release; {PAGE}"),
-        ("from warp import Volume", "`wp.Volume` exists in Warp and not here: volumes are"),
+        (
+            "from warp import fabricarray",
+            "`wp.fabricarray` exists in Warp and not here: arrays of Omniverse's Fabric are",
+        ),
     ],
 )
 def test_what_is_not_here(statement, message):

@@ -123,6 +123,7 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
         name: ("warp_like.runtime.geometry.texture", name)
         for name in ("Texture", "Texture1D", "Texture2D", "Texture3D", "TextureAddressMode", "TextureFilterMode")
     },
+    "Volume": ("warp_like.runtime.geometry.volume", "Volume"),
     "get_cpu_kernel_cache_key": ("warp_like.compiler.host", "get_cpu_kernel_cache_key"),
     "jax": ("warp_like.jax", None),
     "jax_callable": ("warp_like.interop.jaxffi", "jax_callable"),

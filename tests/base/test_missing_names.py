@@ -7,7 +7,9 @@ import pytest
 import warp_like as wp
 from warp_like.base.missing_names import MISSING, OTHER_NAMES, PAGE
 
-NO_VOLUMES = f"`wp.Volume` exists in Warp and not here: volumes are not in this release; {PAGE}"
+NO_FABRIC = (
+    f"`wp.fabricarray` exists in Warp and not here: arrays of Omniverse's Fabric are not in this release; {PAGE}"
+)
 
 
 def test_the_table_holds_only_what_is_missing():
@@ -17,17 +19,17 @@ def test_the_table_holds_only_what_is_missing():
 
 def test_an_attribute():
     with pytest.raises(AttributeError) as caught:
-        _ = wp.Volume
-    assert str(caught.value) == f"module 'warp_like' has no attribute 'Volume': {NO_VOLUMES}"
-    assert not hasattr(wp, "Texture2D")
+        _ = wp.fabricarray
+    assert str(caught.value) == f"module 'warp_like' has no attribute 'fabricarray': {NO_FABRIC}"
+    assert not hasattr(wp, "fabricarrayarray")
     with pytest.raises(AttributeError, match=r"no attribute 'no_such_name'$"):
         _ = wp.no_such_name
 
 
 def test_an_import():
     with pytest.raises(ImportError) as caught:
-        from warp_like import Volume  # noqa: F401
-    assert str(caught.value) == NO_VOLUMES
+        from warp_like import fabricarray  # noqa: F401
+    assert str(caught.value) == NO_FABRIC
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,7 @@ class ObjectKind(Numbers):
     BVH = 2
     MESH = 3
     TEXTURE = 4
+    VOLUME = 5
     ANY = 255  # of a parameter that stands for several kinds
 
 

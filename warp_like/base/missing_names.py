@@ -15,12 +15,8 @@ MISSING: dict[str, str] = {
             "mesh_query_aabb_next_tiled mesh_query_aabb_tiled tile_bvh_query_aabb tile_bvh_query_next "
             "tile_bvh_query_ray tile_mesh_query_aabb tile_mesh_query_aabb_next tile_query_valid"
         ),
-        "volumes are": (
-            "Volume volume_index_to_world volume_index_to_world_dir volume_lookup volume_lookup_f volume_lookup_i "
-            "volume_lookup_index volume_lookup_v volume_sample volume_sample_f volume_sample_grad "
-            "volume_sample_grad_f volume_sample_grad_index volume_sample_i volume_sample_index volume_sample_v "
-            "volume_store volume_store_f volume_store_i volume_store_v volume_voxel_count volume_world_to_index "
-            "volume_world_to_index_dir"
+        "this query of volumes is": (
+            "volume_lookup_index volume_sample_grad volume_sample_grad_index volume_sample_index"
         ),
         "textures shared with OpenGL are": ("GLTextureResource RegisteredGLBuffer TextureResourceFlags"),
         "arrays of Omniverse's Fabric are": ("fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray"),

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 from warp_like.base.contract import ObjectKind
+from warp_like.frontend import volumes
 from warp_like.frontend.arguments import arguments, type_argument
 from warp_like.frontend.context import Context
 from warp_like.frontend.operands import Operand
@@ -91,4 +92,6 @@ HANDLERS = {
     "mesh_get": _mesh_get,
     "_texture": _word(ObjectKind.TEXTURE),
     "texture_sample": texture_sample,
+    "_volume": _word(ObjectKind.VOLUME),
+    **volumes.HANDLERS,
 }

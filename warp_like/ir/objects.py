@@ -8,7 +8,7 @@ memory (``runtime/arrays/objects.py``), and kernels do not write it.
 from __future__ import annotations
 
 from warp_like.base.contract import ObjectKind
-from warp_like.ir.types import Array, Struct, Type, Vec, bool_, float32, int32, uint64
+from warp_like.ir.types import Array, Struct, Type, Vec, bool_, float32, float64, int32, int64, uint32, uint64
 
 DESCRIPTORS: dict[int, tuple[str, ...]] = {
     ObjectKind.HASH_GRID: ("mark", "starts", "ids", "groups", "nx", "ny", "nz", "count", "scale"),
@@ -21,6 +21,10 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
     ObjectKind.TEXTURE: (
         *("mark", "data", "levels", "level_count", "channels"),
         *("normalized", "filter", "mip_filter", "address_modes"),
+    ),
+    ObjectKind.VOLUME: (
+        *("mark", "grid", "type", "root", "root_size", "background", "tile_size", "tile_value"),
+        *("stride", "upper_table", "lower_table", "leaf_values", "value_size", "voxel_count"),
     ),
 }
 """The words of each kind of descriptor.
@@ -38,6 +42,8 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
   times area the sum and the sum of the products with the places of the faces.
 * Texture: ``data`` are the texels of all levels, float32, and ``levels`` says where each begins and how large it is
   (``builtins/device/textures.py``). ``address_modes`` has two bits for each axis.
+* Volume: ``grid`` is a grid of NanoVDB, whose voxels kernels may write, and ``root`` the byte where its root begins.
+  The others say how nodes are laid out for values of the ``type`` (``runtime/geometry/nanovdb.py``).
 """
 
 NAMES = {
@@ -45,8 +51,16 @@ NAMES = {
     ObjectKind.BVH: "bounding volume hierarchy",
     ObjectKind.MESH: "mesh",
     ObjectKind.TEXTURE: "texture",
+    ObjectKind.VOLUME: "volume",
 }
 """The kinds in words."""
+
+
+GRID_TYPES: dict[Type, int] = {
+    **dict(zip((float32, float64, int32, int64, uint32), (1, 2, 4, 5, 10), strict=True)),
+    **{Vec(n, t): number for n, t, number in ((3, float32, 6), (3, float64, 7), (4, float32, 17), (4, float64, 18))},
+}
+"""The numbers that NanoVDB has for types of values."""
 
 
 def mark_of(kind: int) -> int:

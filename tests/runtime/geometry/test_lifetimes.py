@@ -1,4 +1,4 @@
-"""Objects that come and go, and threads that query and rebuild: what is made in a loop is freed, and no result is torn."""
+"""Objects that come and go, and threads that query and rebuild: what is dropped is freed, no result is torn."""
 
 import gc
 import threading

@@ -51,6 +51,7 @@ class Descriptor:
     Attributes:
         changes: How often the object has changed.
         graded: The arrays of floats that kernels read from here, by the words that say where their gradients are.
+        read: Other arrays that kernels read from here and that may change.
     """
 
     def __init__(self, kind: int, device: Device) -> None:
@@ -61,6 +62,7 @@ class Descriptor:
         self._held: list[array] = [self._words]
         self._kept: Descriptor | None = None
         self.graded: dict[str, array] = {}
+        self.read: list[array] = []
         self._numbers: dict[str, int] = {}
         self._gradients: list[array | None] = []
         self.number: int = self._words.ptr
@@ -216,7 +218,7 @@ def recorded(key: str, effects: Effects, args: Sequence[Any]) -> tuple[Callable[
     found = _queried(effects, args)
     changes = [d.changes for d in found]
     kinds = [(kind, _changes.get(kind, 0)) for i, kind in effects.objects if i < 0]
-    written = [(d.kind, a, _fingerprint(a)) for d in found for a in d.graded.values()]
+    written = [(d.kind, a, _fingerprint(a)) for d in found for a in (*d.graded.values(), *d.read)]
 
     def prepare() -> None:
         changed = [d.kind for d, count in zip(found, changes, strict=True) if d.changes != count]
@@ -231,7 +233,7 @@ def recorded(key: str, effects: Effects, args: Sequence[Any]) -> tuple[Callable[
         for d in found:
             d.show_gradients()
 
-    return prepare, [a for _, a, _ in written]
+    return prepare, [a for d in found for a in d.graded.values()]
 
 
 def show_gradients(effects: Effects, args: Sequence[Any]) -> None:
