@@ -35,7 +35,7 @@ from warp_like.ir.core import Function
 P, I32, I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 LANES = 32
 _REGISTERS = ("tid.x", "ntid.x", "ctaid.x", "nctaid.x", "laneid")
-_HELPERS = """
+_NARROWING = """
 define bfloat @__truncsfbf2(float %x) {  ; what old compilers' runtime libraries lack: to the nearest, ties to even
   %bits = bitcast float %x to i32
   %high = lshr i32 %bits, 16
@@ -50,6 +50,8 @@ define bfloat @__truncsfbf2(float %x) {  ; what old compilers' runtime libraries
   %result = bitcast i16 %short to bfloat
   ret bfloat %result
 }
+"""
+_HELPERS = """
 define internal { i32, i1 } @wl_shuffle_pair(i32 %how, i32 %x, i32 %by, i32 %last) {
   %got = call i64 @wl_shuffle(i32 %how, i32 %x, i32 %by, i32 %last)
   %word = trunc i64 %got to i32
@@ -120,8 +122,11 @@ class Context:
 
 @functools.lru_cache(maxsize=512)
 def host_object(text: str, entry: str, straight: bool = False) -> bytes:
-    """The object for this machine of what is made for CUDA; tests launch one kernel in many shapes."""
-    return compile_object(Lowered(_for_the_host(text, entry), straight=straight), host_target())
+    """The object for this machine of what is made for CUDA; tests launch one kernel in many shapes.
+
+    LLVM leaves its loops as they are, as it does for lanes: a thread's code is neither unrolled nor made of vectors.
+    """
+    return compile_object(Lowered(_for_the_host(text, entry), straight=straight, in_lanes=True), host_target())
 
 
 class CudaKernel:
@@ -383,9 +388,16 @@ def _for_the_host(text: str, entry: str) -> str:
     text = re.sub(r"@llvm\.nvvm\.vote\.ballot\.sync\(i32 [^,]+, i1 ([^)]+)\)", r"@helper.votes(i1 \1)", text)
     for name, ours in _CALLS.items():
         text = text.replace(f"@llvm.nvvm.{name}(", f"@{ours}(")
-    read = (
+    read = "".join(
         f"define internal i32 @read.{name}(ptr %r) {{\n"
         f"  %p = getelementptr i32, ptr %r, i64 {k}\n  %x = load i32, ptr %p\n  ret i32 %x\n}}\n"
         for k, name in enumerate(_REGISTERS)
     )
-    return text.replace("@__nv_", "@") + "".join(read) + _HELPERS
+    narrowing = _NARROWING if "bfloat" in text else ""
+    return text.replace("@__nv_", "@") + narrowing + _called(text, read + _HELPERS)
+
+
+def _called(text: str, functions: str) -> str:
+    """Those of ``functions`` that ``text`` calls, and all that they declare."""
+    parts = re.finditer(r"^define internal [^@]*@([\w.]+)\(.*?^}\n|^declare.*?\n", functions, re.MULTILINE | re.DOTALL)
+    return "".join(p[0] for p in parts if p[1] is None or f"@{p[1]}(" in text)
