@@ -19,6 +19,7 @@ from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import USER_OPERATORS, GradientOf, builtin_name, number
 from warp_like.frontend.names import MISSING, Captured, Recording, dotted, follow
 from warp_like.frontend.source import Source
+from warp_like.frontend.syntax import all_nodes
 from warp_like.values.struct import StructInstance
 
 Dotted = tuple[str, ...]
@@ -82,7 +83,7 @@ def _names(node: ast.FunctionDef) -> tuple[Any, Any, Any]:
     from warp_like.frontend.statics import local_names
 
     local = local_names(node)
-    calls = [n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+    calls = [n for s in node.body for n in all_nodes(s) if isinstance(n, ast.Call)]
     called = [(call, callee) for call in calls if (callee := dotted(call.func)) is not None]
     static = [(call, callee) for call, callee in called if callee[-1] == "static"]
     arguments = {argument for call, _ in static for argument in call.args}
@@ -156,7 +157,7 @@ class _Walker:
         """Record the values of the expressions of ``wp.static``, which loops around them may give names to."""
         from warp_like.frontend.statics import values_of
 
-        calls = [n for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+        calls = [n for s in source.node.body for n in all_nodes(s) if isinstance(n, ast.Call)]
         calls.sort(
             key=lambda n: (n.lineno, n.col_offset)
         )  # in which expressions with effects are meant to be evaluated

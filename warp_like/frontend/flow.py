@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from warp_like.base.frozen import Frozen
 from warp_like.builtins.spec import ASSIGNING, REGISTRY
 from warp_like.frontend.operands import Operand
+from warp_like.frontend.syntax import all_nodes
 from warp_like.frontend.tile_roots import root_of
 from warp_like.ir.core import Value
 
@@ -109,7 +110,7 @@ def assigned_names(stmts: Sequence[ast.stmt]) -> dict[str, bool]:
     """
     found: dict[str, bool] = {}
     for root in stmts:
-        for node in ast.walk(root):
+        for node in all_nodes(root):
             if isinstance(node, ast.Call):
                 for name in _changed_arguments(node):
                     found.setdefault(name, True)
@@ -127,7 +128,7 @@ def assigned_names(stmts: Sequence[ast.stmt]) -> dict[str, bool]:
 
 def names_assigned_anew(root: ast.stmt) -> frozenset[str]:
     """Return the names that ``root`` may give another value, not one made of the one before as ``x += 1`` does."""
-    targets = (t for n in ast.walk(root) if not isinstance(n, ast.AugAssign) for t in _targets(n))
+    targets = (t for n in all_nodes(root) if not isinstance(n, ast.AugAssign) for t in _targets(n))
     return frozenset(t.id for t in targets if isinstance(t, ast.Name))
 
 
@@ -149,12 +150,12 @@ def with_tests_inside(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
     That is ``while wp.hash_grid_query_next(query, index)``: what the test assigns, the body sees.
     """
-    changing = any(isinstance(n, ast.While) and _changes(n.test) for s in body for n in ast.walk(s))
+    changing = any(isinstance(n, ast.While) and _changes(n.test) for s in body for n in all_nodes(s))
     return [_TestsInside().visit(copy.deepcopy(s)) for s in body] if changing else list(body)
 
 
 def _changes(test: ast.expr) -> bool:
-    return any(isinstance(n, ast.Call) and _changed_arguments(n) for n in ast.walk(test))
+    return any(isinstance(n, ast.Call) and _changed_arguments(n) for n in all_nodes(test))
 
 
 class _TestsInside(ast.NodeTransformer):

@@ -18,6 +18,7 @@ from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name
 from warp_like.frontend.operands import Operand, describe
 from warp_like.frontend.ranges import Counted, Items, Walk
+from warp_like.frontend.syntax import all_nodes
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import Aggregate, Array, IndexedArray, Scalar, Type, element_shape, int32, int64
@@ -146,7 +147,7 @@ def static_values(ctx: Context, node: ast.For) -> list[Any] | None:
 
 def _selects_from_tuple(ctx: Context, body: Sequence[ast.stmt], name: str) -> bool:
     """Whether ``t[name]`` stands in a loop, for a tuple ``t``, whose members have types of their own."""
-    selected = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
+    selected = (n for s in body for n in all_nodes(s) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
     for node in selected:
         held = ctx.scope.variable(node.value.id)  # type: ignore[attr-defined]
         if held is not None and isinstance(held.value, tuple) and statics.mentions(node.slice, name):

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from warp_like.frontend.flow import unpacked
+from warp_like.frontend.syntax import all_nodes
 
 Names = frozenset[str]
 _NOTHING: Names = frozenset()
@@ -75,7 +76,7 @@ class Liveness:
 
 def loaded(root: ast.AST) -> Names:
     """Return the names that are read in ``root``; ``x += 1`` and ``x[0] = 1`` read ``x``."""
-    found = {n.id for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    found = {n.id for n in all_nodes(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     if isinstance(root, ast.AugAssign) and isinstance(root.target, ast.Name):
         found.add(root.target.id)
     return frozenset(found)

@@ -16,6 +16,7 @@ from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import Host, builtin_name
 from warp_like.frontend.names import MISSING, dotted, follow
 from warp_like.frontend.operands import ArgumentType
+from warp_like.frontend.syntax import all_nodes
 from warp_like.frontend.tile_views import Aliases, TileView, root_of
 from warp_like.ir.core import Value
 from warp_like.ir.types import Array, Tile, TileStack
@@ -31,8 +32,8 @@ def changed(overload: Overload, given: Sequence[ArgumentType]) -> tuple[str, ...
         return overload.references  # native code may assign all of its own
     body = overload.source.node.body
     assigned = assigned_names(body)
-    calls = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Call)]
-    passed = {n.id for call in calls for a in arguments(call) for n in ast.walk(a) if isinstance(n, ast.Name)}
+    calls = [n for s in body for n in all_nodes(s) if isinstance(n, ast.Call)]
+    passed = {n.id for call in calls for a in arguments(call) for n in all_nodes(a) if isinstance(n, ast.Name)}
     types = dict(zip(overload.params, given, strict=True))
     changed_tiles = (
         _changed_tiles(overload, calls, assigned) if any(isinstance(t, OF_BLOCKS) for t in given) else frozenset()
@@ -55,7 +56,7 @@ def _changed_tiles(overload: Overload, calls: Sequence[ast.Call], assigned: Mapp
         WarpCodegenError: It assigns another tile to such a parameter, too, which its caller would not see.
     """
     body = overload.source.node.body
-    nodes = [n for s in body for n in ast.walk(s)]
+    nodes = [n for s in body for n in all_nodes(s)]
     names = {n.target.id for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
     names |= {name for name, by_part in assigned.items() if by_part}
     stores = (n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store))
@@ -83,7 +84,7 @@ def arguments(call: ast.Call) -> list[ast.expr]:
 def variables_changed(ctx: Context, nodes: Sequence[ast.stmt]) -> list[str]:
     """Return the variables that calls in ``nodes`` take by reference, or a part of them."""
     found = []
-    for call in (n for s in nodes for n in ast.walk(s) if isinstance(n, ast.Call)):
+    for call in (n for s in nodes for n in all_nodes(s) if isinstance(n, ast.Call)):
         function = _meaning(ctx, call.func)
         if isinstance(function, Function):
             takes_references = any(o.references for o in function.overloads)

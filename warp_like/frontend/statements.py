@@ -20,6 +20,7 @@ from warp_like.frontend.operands import (
     nesting_of,
     require_value_kind,
 )
+from warp_like.frontend.syntax import all_nodes
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import bool_
@@ -55,7 +56,7 @@ class End(ast.Return):
 
 def ended(body: Sequence[ast.stmt], references: Sequence[str]) -> list[ast.stmt]:
     """Return the body of a function with its end as a statement, where the end matters."""
-    returns = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Return))
+    returns = (n for s in body for n in all_nodes(s) if isinstance(n, ast.Return))
     if never_falls(body) or not (references or any(n.value is not None for n in returns)):
         return list(body)
     return [*body, ast.copy_location(End(None), body[-1])]

@@ -18,6 +18,7 @@ from warp_like.frontend.host import Host, builtin_name, is_callable, not_a_value
 from warp_like.frontend.names import MISSING, copied, dotted
 from warp_like.frontend.operands import Operand
 from warp_like.frontend.source import Source
+from warp_like.frontend.syntax import all_nodes
 from warp_like.ir.core import Value
 from warp_like.ir.types import Aggregate, Tile, element_shape
 
@@ -143,7 +144,7 @@ def loop_values(source: Source, known: dict[str, Any], node: ast.For, over: ast.
 
 def uses(source: Source, body: Sequence[ast.stmt], name: str) -> bool:
     """Return whether a ``wp.static`` call in ``body`` mentions ``name``."""
-    calls = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Call) and _is_static(source, n))
+    calls = (n for s in body for n in all_nodes(s) if isinstance(n, ast.Call) and _is_static(source, n))
     return any(name in _names(call.args[0]) for call in calls)
 
 
@@ -153,7 +154,7 @@ def values_of(source: Source, expression: ast.expr) -> Iterator[Any]:
     Raises:
         WarpCodegenError: It can't be evaluated.
     """
-    loops = [n for n in ast.walk(source.node) if isinstance(n, ast.For) and any(x is expression for x in ast.walk(n))]
+    loops = [n for n in all_nodes(source.node) if isinstance(n, ast.For) and any(x is expression for x in all_nodes(n))]
     if not any(isinstance(n.target, ast.Name) and n.target.id in _names(expression) for n in loops):
         loops = []
     yield from _turns(source, _some_lengths(source, expression), loops, local_numbers(source.node))
@@ -220,20 +221,20 @@ def mentions(node: ast.AST, name: str) -> bool:
 
 
 def _names(node: ast.AST) -> list[str]:
-    return [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+    return [n.id for n in all_nodes(node) if isinstance(n, ast.Name)]
 
 
 def assigned_in(body: Sequence[ast.stmt]) -> set[str]:
     """Return the names that ``body`` assigns."""
-    return {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return {n.id for s in body for n in all_nodes(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def local_numbers(node: ast.FunctionDef) -> dict[str, int | float]:
     """Return the names that a function assigns once, in ``name = 3``, and their numbers."""
-    stores = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    stores = [n.id for n in all_nodes(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     parameters = local_names(node) - set(stores)
     found = {}
-    for s in ast.walk(node):
+    for s in all_nodes(node):
         match s:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.expr() as value):
                 if stores.count(name) == 1 and name not in parameters and _is_number(value):

@@ -14,6 +14,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import over
 from warp_like.frontend.flow import assignments
 from warp_like.frontend.host import Host
+from warp_like.frontend.syntax import all_nodes
 from warp_like.frontend.tile_roots import VIEWS, last_name, root_of
 from warp_like.ir import ops
 from warp_like.ir.core import Value
@@ -114,7 +115,7 @@ class Aliases:
 
     def __init__(self, body: Sequence[ast.stmt], always: bool = False) -> None:
         self._direct: dict[str, set[str]] = {}
-        nodes = [n for s in body for n in ast.walk(s)]
+        nodes = [n for s in body for n in all_nodes(s)]
         if always or any(last_name(n).startswith("tile") for n in nodes):
             for n in nodes:
                 for target, value in assignments(n):
