@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warp_like as wp
 from tests.interpreter import apply, cast_scalar, evaluate
 from tests.ir_builder import branch, count, expect, false, loop, start, tid, while_
 from warp_like.builtins.emit import Emitter
@@ -139,8 +140,8 @@ def test_cast_of_nan_is_zero() -> None:
 
 def test_neutral_elements_go() -> None:
     for build in (
-        lambda b, x: b.add(x, 0.0),
-        lambda b, x: b.add(b.zero(float32), x),
+        lambda b, x: b.add(x, -0.0),
+        lambda b, x: b.add(b.constant(-0.0, float32), x),
         lambda b, x: b.sub(x, 0.0),
         lambda b, x: b.mul(x, 1.0),
         lambda b, x: b.mul(b.constant(1.0, float32), x),
@@ -156,11 +157,39 @@ def test_neutral_elements_go() -> None:
 
 
 def test_neutral_elements_of_vectors_go() -> None:
-    assert folded(lambda b, v: b.add(b.zero(VEC), v), v=VEC)[0].hint == "v"
+    assert folded(lambda b, v: b.add(b.constant(-0.0, VEC), v), v=VEC)[0].hint == "v"
     assert folded(lambda b, v: b.mul(v, b.constant(1, float32)), v=VEC)[0].hint == "v"
     assert folded(lambda b, v: b.mul(b.constant(1, float32), v), v=VEC)[0].hint == "v"
     assert folded(lambda b, m: b.div(m, b.constant(1, float32)), m=MAT)[0].hint == "m"
     assert stays(lambda b, m: b.mul(m, b.constant(1, MAT)), m=MAT)  # the matrix of ones is not the identity
+
+
+def test_zeros_that_change_the_sign_of_a_zero_stay() -> None:
+    assert stays(lambda b, x: b.add(x, 0.0), x=float32)
+    assert stays(lambda b, x: b.add(b.zero(float32), x), x=float32)
+    assert stays(lambda b, x: b.sub(x, -0.0), x=float32)
+    assert stays(lambda b, v: b.add(b.zero(VEC), v), v=VEC)
+    for build in (lambda b, x: b.abs(x), lambda b, x: b.mul(x, x), lambda b, x: b.exp(x)):
+        got, _ = folded(lambda b, x, build=build: b.add(build(b, x), 0.0), x=float32)
+        assert got.op.fn != "add"
+    assert folded(lambda b, i: b.add(i, 0), i=int32)[0].hint == "i"
+
+
+@wp.kernel
+def signs_of_zeros(x: wp.array(dtype=float), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    total = 0.0
+    for _ in range(2):
+        total += x[i]
+    out[i, 0] = x[i] + 0.0
+    out[i, 1] = total
+    out[i, 2] = x[i] - 0.0
+
+
+def test_compiled_sums_of_zeros_have_the_right_sign() -> None:
+    out = wp.zeros((20, 3))
+    wp.launch(signs_of_zeros, dim=20, inputs=[wp.full(20, -0.0, dtype=float), out])
+    assert np.signbit(out.numpy()).tolist() == [[False, False, True]] * 20
 
 
 def test_float_zero_times_x_stays() -> None:

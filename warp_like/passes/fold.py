@@ -1,8 +1,7 @@
 """Fold what is known while compiling: constants, identities, branches not taken, unchanging carried values.
 
-Values stay the same to the last bit, with one exception: a zero of either sign is dropped from sums and
-differences, which can change the sign of a zero (``-0.0 + 0.0`` folds to ``-0.0``). ``x * 0`` folds for
-integers alone, since a float could be infinite or NaN. Folding twice changes nothing.
+Values stay the same to the last bit. So ``x + 0.0`` stays for floats that may be -0.0, which it makes 0.0, and
+``x * 0`` folds for integers alone, since a float could be infinite or NaN. Folding twice changes nothing.
 
 Relies on nothing. Leaves ops that nobody uses.
 

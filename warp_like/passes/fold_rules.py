@@ -68,18 +68,44 @@ def _keeps(x: Value, o: Op) -> Value | None:
     return x if x.type == o.result.type else None
 
 
+def _adds_nothing(zero: Value, x: Value, sign: float) -> bool:
+    """Whether ``x + zero`` (``sign`` 1) or ``x - zero`` (-1) is ``x``: ``-0.0 + 0.0`` and ``-0.0 - -0.0`` are 0.0."""
+    if not _is(zero, 0):
+        return False
+    scalar, got = scalar_of(zero.type), ops.constant_value(zero)
+    if scalar is not None and scalar.is_int:
+        return True
+    signs = {sign * math.copysign(1.0, c) for c in (got if isinstance(got, tuple) else (got,))}  # type: ignore[arg-type]
+    return signs == {-1.0} or _is_no_negative_zero(x)
+
+
+def _is_no_negative_zero(x: Value) -> bool:
+    """Whether no component of the float ``x`` can be -0.0. Sums can: a product before underflows in an ``fma``."""
+    got = ops.constant_value(x)
+    if got is not None:
+        return all(c != 0 or math.copysign(1.0, c) > 0 for c in (got if isinstance(got, tuple) else (got,)))
+    match x.op:
+        case ops.Apply(fn="abs" | "exp"):
+            return True
+        case ops.Apply(fn="mul", args=(a, c)):
+            return a is c and isinstance(a.type, Scalar)
+        case ops.Cast(x=a):
+            return _is_int(a)
+    return False
+
+
 def _add(b: Emitter, o: ops.Apply) -> Value | None:
     x, y = o.args
-    if _is(y, 0):
+    if _adds_nothing(y, x, 1.0):
         return _keeps(x, o)
-    return _keeps(y, o) if _is(x, 0) else None
+    return _keeps(y, o) if _adds_nothing(x, y, 1.0) else None
 
 
 def _sub(b: Emitter, o: ops.Apply) -> Value | None:
     x, y = o.args
     if x is y and _is_int(x):
         return constant_at(b, o, 0)
-    return _keeps(x, o) if _is(y, 0) else None
+    return _keeps(x, o) if _adds_nothing(y, x, -1.0) else None
 
 
 def _mul(b: Emitter, o: ops.Apply) -> Value | None:
