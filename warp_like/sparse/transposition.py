@@ -61,6 +61,32 @@ def _scatter(
                 sources[place] = int(block)
 
 
+@wp.kernel(enable_backward=False, vector_width=1)
+def _scatter_numbers(
+    size: int,
+    row_count: int,
+    column_count: int,
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
+    places: wp.array2d[int],
+    turned: wp.array[int],
+    scale: Any,
+    numbers: wp.array[Any],
+    values: wp.array[Any],
+) -> None:
+    run = wp.tid()
+    for row in range(run * size, wp.min(row_count, run * size + size)):
+        begin, end = blocks_of(offsets, row_counts, row)
+        for block in range(begin, end):
+            column = wp.uint32(columns[block])
+            if column < wp.uint32(column_count):
+                place = wp.uint32(places[run, column])
+                places[run, column] = int(place) + 1
+                turned[place] = row
+                values[place] = scale * numbers[block]
+
+
 @wp.kernel
 def _gather(
     scale: Any,
@@ -128,28 +154,45 @@ def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) ->
     rows, across = source.ncol, source.nrow
     if topology == "padded" and (dest.nrow, dest.ncol) != (rows, across):
         raise ValueError(f"Destination has {rows} rows and {across} columns of blocks, got {dest.nrow}, {dest.ncol}")
-    starts, columns, sources = _turn(source)
-    stored = source.values
+    stored, device = source.values, dest.device
+    turn = _Turn(source)
+    if topology == "compact" and dest.dtype is dest.scalar_type and not (stored.requires_grad or dest.requires_grad):
+        new_values(dest, source.nnz, (stored,))
+        turn.scatter(_scatter_numbers, dest.scalar_type(scale), stored, dest.values)  # no gradient needs the sources
+        resize(dest, rows, across)
+        adopt(dest, turn.starts, turn.columns, source.nnz, False)
+        return
+    sources = wp.empty(source.nnz, dtype=int, device=device)
+    turn.scatter(_scatter, sources)
     if topology == "compact":
         resize(dest, rows, across)
-    adopt(dest, starts, columns, source.nnz, topology == "padded")
+    adopt(dest, turn.starts, turn.columns, source.nnz, topology == "padded")
     new_values(dest, dest.nnz, (stored,))
     kernel = _gather if dest.dtype is dest.scalar_type else _gather_transposed
-    arguments = [dest.scalar_type(scale), starts, sources, stored, dest.offsets, dest.row_counts, dest.values]
-    wp.launch(kernel, dim=dest.nrow, inputs=arguments, device=dest.device)
+    arguments = [dest.scalar_type(scale), turn.starts, sources, stored, dest.offsets, dest.row_counts, dest.values]
+    wp.launch(kernel, dim=dest.nrow, inputs=arguments, device=device)
 
 
-def _turn(A: BsrMatrix) -> tuple[Any, Any, Any]:
-    """Where the rows of the transpose begin, its columns, and the block of ``A`` that each of its blocks is."""
-    device, bound = A.device, A.nnz
-    size, runs = divide_into_runs(A.nrow, A.ncol, A.nnz, device)
-    places = wp.zeros((runs, A.ncol), dtype=int, device=device)
-    read = [size, A.nrow, A.ncol, A.offsets, A.row_counts, A.columns, places]
-    wp.launch(_count, dim=runs, inputs=read, device=device)
-    starts = begin_runs(places)
-    columns, sources = (wp.empty(bound, dtype=int, device=device) for _ in range(2))
-    wp.launch(_scatter, dim=runs, inputs=[*read, columns, sources], device=device)
-    return starts, columns, sources
+class _Turn:
+    """The order of the blocks of a matrix by column.
+
+    Attributes:
+        starts: Where the rows of the transpose begin.
+        columns: Its columns, once the blocks are scattered.
+    """
+
+    def __init__(self, A: BsrMatrix) -> None:
+        device = A.device
+        size, self._runs = divide_into_runs(A.nrow, A.ncol, A.nnz, device)
+        places = wp.zeros((self._runs, A.ncol), dtype=int, device=device)
+        self._read = [size, A.nrow, A.ncol, A.offsets, A.row_counts, A.columns, places]
+        wp.launch(_count, dim=self._runs, inputs=self._read, device=device)
+        self.starts = begin_runs(places)
+        self.columns = wp.empty(A.nnz, dtype=int, device=device)
+
+    def scatter(self, kernel: wp.Kernel, *more: Any) -> None:
+        """Write the columns of the transpose, and what the kernel writes beside them; once."""
+        wp.launch(kernel, dim=self._runs, inputs=[*self._read, self.columns, *more], device=self.starts.device)
 
 
 def bsr_transposed(A: Any) -> BsrMatrix:
