@@ -158,8 +158,7 @@ def bsr_mv(
     if not transpose and alpha != 0:
         together = NUMBERS_TOGETHER if matrix.dtype is matrix.scalar_type else 1
         kernel = _multiply(matrix.row_counts is not None, bool(beta != 0), together)
-        counts = matrix.offsets if matrix.row_counts is None else matrix.row_counts  # None would be slower to launch
-        arguments = [factors[0], matrix.offsets, counts, *stored[2:], x_view, factors[1]]
+        arguments = [factors[0], *stored, x_view, factors[1]]
         wp.launch(kernel, dim=n, inputs=arguments, outputs=[y_view], device=matrix.device)
         return y
     if beta == 0:

@@ -520,3 +520,25 @@ def test_a_second_launch_infers_nothing(monkeypatch):
     np.testing.assert_array_equal(out.numpy(), x.numpy() - 2.5)
     with pytest.raises(TypeError):  # what has not been launched has to be inferred
         wp.launch(shifted, dim=2, inputs=[wp.ones(2, dtype=int), 2.5, None], outputs=[wp.zeros(2, dtype=int)])
+
+
+@wp.kernel
+def added_where_given(x: wp.array(dtype=Any), more: wp.array(dtype=wp.int32), out: wp.array(dtype=Any)):
+    i = wp.tid()
+    out[i] = x[i]
+    if more:
+        out[i] = x[i] + x.dtype(more[i])
+
+
+def test_none_for_an_array_of_a_declared_type_is_launched_natively(monkeypatch):
+    x, more, out = wp.array([1.5, 2.5]), wp.array([1, 2], dtype=int), wp.zeros(2, dtype=wp.float64)
+    wp.launch(added_where_given, dim=2, inputs=[x, more], outputs=[out])
+    with monkeypatch.context() as patched:
+        patched.setattr("warp_like.runtime.launching.launch.concrete", None)  # Python's part of a launch needs it
+        for given, expected in ((None, [1.5, 2.5]), (more, [2.5, 4.5]), (None, [1.5, 2.5])):
+            wp.launch(added_where_given, dim=2, inputs=[x, given], outputs=[out])
+            assert out.list() == expected
+        with pytest.raises(TypeError, match="'NoneType' object is not callable"):
+            wp.launch(added_where_given, dim=2, inputs=[x, None], outputs=[None])
+    with pytest.raises(TypeError, match="`out`"):
+        wp.launch(added_where_given, dim=2, inputs=[x, None], outputs=[None])

@@ -251,17 +251,19 @@ class Program:
             t = adjoint_type(signature.args[of]) if "adjoint" in role else signature.args[of]
             flags = _flags(effects, i, t)
             if isinstance(t, Array):
-                flags |= ParamFlag.OPTIONAL if self._may_be_none(i, effects) else 0
+                flags |= ParamFlag.OPTIONAL if self._may_be_none(i, of, effects) else 0
                 yield name, ParamKind.ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(effects.spans).get(i)
             elif isinstance(t, Scalar):
                 yield name, ParamKind.SCALAR, type_code(t), 0, flags, None, None
             else:
                 yield name, ParamKind.VALUE, type_code(t), 0, flags, values.from_ir(t), None
 
-    def _may_be_none(self, position: int, effects: Effects) -> bool:
+    def _may_be_none(self, position: int, parameter: int, effects: Effects) -> bool:
         """Whether None may stand for an array: not where all threads access it, nor where its type was inferred."""
-        forward = self.wrt is None and self.tangent is None
-        return forward and self.kernel.generic is None and position not in effects.always_accessed
+        if self.wrt is not None or self.tangent is not None or position in effects.always_accessed:
+            return False
+        generic = self.kernel.generic
+        return generic is None or generic.declared[self.kernel.positions[parameter]][1] is not None
 
     def explain_error(
         self, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
