@@ -6,6 +6,7 @@ import enum
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -546,6 +547,18 @@ def test_a_missing_compiler_is_named(monkeypatch):
         "was not found"
     )
     assert "pip install cuda-python nvidia-cuda-nvrtc" in str(caught.value)
+
+
+def test_windows_has_no_compiler_for_them(monkeypatch):
+    monkeypatch.setattr(snippets, "sys", SimpleNamespace(platform="win32"))
+    error = refusal(f"""
+        @wp.func_native("return x;")
+        def f(x: float) -> float: ...
+        @wp.kernel
+        def k(x: wp.array(dtype=float)):
+            x[0] = f(x[0]) + 1.0 + {os.getpid()}
+        """)
+    assert "the native code of `f` can't run on the CPU on Windows" in str(error)
 
 
 def test_the_compiler_of_the_environment_comes_first(monkeypatch):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import platform
 import subprocess
 import sys
 
-from tests.backend.kernels import saxpy
-from warp_like.backend.compile import to_optimized_llvm
-from warp_like.backend.target import Options, Target, cuda_target, host_target
+import pytest
+
+from tests.backend.kernels import atomic_kernel, blur, divergent, saxpy, unary, vectors
+from warp_like import _native
+from warp_like.backend.compile import to_object, to_optimized_llvm
+from warp_like.backend.target import Options, Target, cuda_target, host_target, object_triple
+from warp_like.ir.types import float32, float64
 
 
 def test_keys_tell_apart() -> None:
@@ -47,3 +52,26 @@ def test_importing_costs_no_llvm() -> None:
 
 def test_optimised_ir_is_vectorised_for_the_host() -> None:
     assert " x float>" in to_optimized_llvm(saxpy(), host_target(), Options(contiguous=True))
+
+
+WINDOWS = Target("cpu", "x86-64-v3", "+avx2,+f16c,+fma", object_triple("x86_64-pc-windows-msvc"))
+
+
+def test_windows_gets_elf_objects() -> None:
+    assert WINDOWS.triple == object_triple(WINDOWS.triple) == "x86_64-pc-windows-msvc-elf"
+    assert object_triple("x86_64-unknown-linux-gnu") == "x86_64-unknown-linux-gnu"
+    assert object_triple("arm64-apple-darwin24.1.0") == "arm64-apple-darwin24.1.0"
+
+
+LOADS_ELF = sys.platform in ("linux", "win32") and platform.machine().lower() in ("x86_64", "amd64")
+
+
+@pytest.mark.skipif(not LOADS_ELF, reason="objects are loaded through LLVM here")
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_objects_for_windows_are_read_by_the_native_loader(contiguous) -> None:
+    """Elsewhere their calling convention is wrong, so they do not run, but all that they need is found."""
+    known = {"__chkstk": 1, **_native.symbols()}  # a frame of more than a page calls the first
+    math = [unary(name, t) for name in ("sin", "exp", "tanh") for t in (float32, float64)]
+    for f in (saxpy(), blur(), divergent(), vectors(), atomic_kernel("add", float32), *math):
+        code = _native.load_object(to_object(f, WINDOWS, Options(contiguous=contiguous)), known)
+        assert isinstance(code, _native.Code), code

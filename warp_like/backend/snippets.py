@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -190,6 +191,11 @@ def _compiled(compiler: tuple[str, ...], code: NativeCode) -> bytes:
 
 
 def _require_compiler(code: NativeCode) -> tuple[str, ...]:
+    if sys.platform == "win32":
+        raise WarpCodegenError(
+            f"the native code of `{code.name}` can't run on the CPU on Windows: kernels are ELF objects, which "
+            "compilers for Windows do not make"
+        )
     found = host_compiler()
     if found is None:
         raise WarpCodegenError(
