@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "algorithms.h"
-#include "array.h"
+#include "bvh.h"
 #include "parallel.h"
 
 namespace wl {
@@ -340,25 +340,6 @@ class Tree {
 };
 
 // ---- Python
-
-// The memory of a contiguous array of at least `count` elements of 4 bytes; null with an exception set for another
-// object.
-template <typename T>
-T* memory_of(PyObject* object, int64_t count) {
-    if (!is_array(object)) {
-        PyErr_SetString(PyExc_TypeError, "a hierarchy is built of arrays");
-        return nullptr;
-    }
-    const auto* a = reinterpret_cast<const Array*>(object);
-    int64_t bytes = a->itemsize;
-    for (int i = 0; i < a->ndim; ++i) bytes *= a->shape[i];
-    if (!a->contiguous || bytes < 4 * count) {
-        PyErr_SetString(PyExc_ValueError, "a hierarchy is built of contiguous arrays that are large enough");
-        return nullptr;
-    }
-    // An empty array may have no memory: any address but null stands for it then.
-    return reinterpret_cast<T*>(a->data ? reinterpret_cast<char*>(a->data) : reinterpret_cast<char*>(object));
-}
 
 void write_boxes(const Input& in, const int32_t* order, int64_t count, float* boxes) {
     for (int64_t i = 0; i < count; ++i) {

@@ -9,6 +9,7 @@
 #include "platform.h"
 #include "print.h"
 #include "watchdog.h"
+#include "wide_bvh.h"
 
 namespace wl {
 
@@ -208,7 +209,11 @@ PyObject* symbols(PyObject*, PyObject*) {
                       put_address(d, "wl_print_format_f64", wl_print_format_f64) &&
                       put_address(d, "wl_print_bool", wl_print_bool) && put_address(d, "wl_print_i64", wl_print_i64) &&
                       put_address(d, "wl_print_u64", wl_print_u64) && put_address(d, "wl_print_f64", wl_print_f64) &&
-                      put_address(d, "wl_print_str", wl_print_str) && put_address(d, "wl_print_end", wl_print_end);
+                      put_address(d, "wl_print_str", wl_print_str) && put_address(d, "wl_print_end", wl_print_end)
+#ifdef WL_WIDE_SEARCH
+                      && put_address(d, "wl_tree_ray", wl_tree_ray) && put_address(d, "wl_tree_point", wl_tree_point)
+#endif
+        ;
     return done ? dict.release() : nullptr;
 }
 

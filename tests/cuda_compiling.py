@@ -32,6 +32,8 @@ from warp_like.compiler import pipeline
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
 from warp_like.ir.core import Function
+from warp_like.ir.rewrite import clone_function
+from warp_like.passes.expand import expand
 
 ARCHITECTURES = ("sm_80", "sm_90")
 RANDOM_KERNELS = 4
@@ -71,6 +73,8 @@ def require_cuda_code(f: Function, signature: Signature, architectures: Sequence
     if _is_one_of_many():
         counts["random"] += 1
         return
+    if any(isinstance(o, ops.Search) for o in f.body.walk()):
+        f = expand(clone_function(f))
     for arch in architectures:
         target = cuda_target(arch)
         text = backend.lower_to_llvm(f, target, pipeline._lowering(signature, analyse(f), target))

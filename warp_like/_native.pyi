@@ -325,6 +325,30 @@ def set_launch_timeout(seconds: float, /) -> None: ...
 def keep_for_launches(object: object, /) -> None: ...
 def add_object(id: int, kind: int, cuda_ordinal: int, /) -> None: ...
 def remove_object(id: int, /) -> None: ...
+def count_wide(nodes: Array, node_count: int, /) -> tuple[int, int]: ...
+def widen_bvh(
+    nodes: Array,
+    node_count: int,
+    order: Array,
+    count: int,
+    wide: Array,
+    wide_count: int,
+    places: Array,
+    blocks: Array,
+    block_count: int,
+    /,
+) -> None: ...
+def fill_wide(
+    nodes: Array,
+    node_count: int,
+    wide: Array,
+    wide_count: int,
+    blocks: Array,
+    block_count: int,
+    points: Array,
+    indices: Array,
+    /,
+) -> None: ...
 def build_bvh(
     lowers: Array,
     uppers: Array,

@@ -58,6 +58,11 @@ class Target(Frozen):
         return frozenset(f[1:] for f in self.features.split(",") if f.startswith("+"))
 
     @property
+    def has_native_searches(self) -> bool:
+        """Whether functions of the extension may search trees in place of the kernel's own code."""
+        return self.triple.startswith("x86_64") and {"avx2", "fma"} <= self.feature_set
+
+    @property
     def vector_bits(self) -> int:
         """The width of vectors that code is made for."""
         if "avx512f" in self.feature_set:

@@ -47,6 +47,10 @@ _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
     ("_node_low", device.low_of, {"nodes": uint64, "node": int32}, VEC3),
     ("_node_high", device.high_of, {"nodes": uint64, "node": int32}, VEC3),
     ("_mesh_has_face", device.has_face, {"id": uint64, "face": int32}, bool_),
+    ("_tree_corners", device.tree_corners, {"corners": uint64, "at": int32}, (VEC3, VEC3, VEC3)),
+    ("_face_at", device.face_at, {"corners": uint64, "at": int32}, int32),
+    ("_face_word", device.face_word, {"corners": uint64, "at": int32}, int32),
+    ("_all_finite", device.all_finite, {"v": VEC3}, bool_),
     ("_turned", device.turned, {"v": VEC3, "axis": int32}, VEC3),
     ("_ray_hits", device.ray_hits, {**_RAY, **_FACE}, (float32, bool_)),
     (
@@ -70,6 +74,27 @@ _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
 )
 for _name, _body, _taken, _given in _BODIES:
     declare_row(_name, Inline(_body, called=True), _taken, _given, group=PRIVATE, doc="Search a mesh.")
+
+# Searches read nothing but the tree, so that a call need not stand where it was written, nor be opened.
+_TREE = {"nodes": uint64, "places": uint64, "corners": uint64, "wide": uint64, "count": int32}
+declare_row(
+    "_tree_ray",
+    Inline(device.tree_ray, native="wl_tree_ray"),
+    {**_TREE, **_RAY, "max_t": float32, "root": int32, "any": int32},
+    int32,
+    group=PRIVATE,
+    doc="Search a tree for the face that a ray meets.",
+    adjoint=NONE,
+)
+declare_row(
+    "_tree_point",
+    Inline(device.tree_point, native="wl_tree_point"),
+    {**_TREE, "x": VEC3, "max_dist": float32},
+    int32,
+    group=PRIVATE,
+    doc="Search a tree for the face nearest to a point.",
+    adjoint=NONE,
+)
 
 MESH_ID = "mesh = wp.uint64(0)  # the `id` of a wp.Mesh; that of none, which has no faces\n"
 _HIT = "\nif hit.result:\n    a[0] = hit.{}"

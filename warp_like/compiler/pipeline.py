@@ -61,7 +61,9 @@ class Draft:
 
     def __init__(self, source: Source, signature: Signature, target: Target) -> None:
         self.clock = _Stopwatch()
-        self.function = optimised(source, signature, self.clock, _team(signature, target))
+        self.function = optimised(
+            source, signature, self.clock, _team(signature, target), native=target.has_native_searches
+        )
         self.memory = analyse(self.function)
         self.options = _lowering(signature, self.memory, target)
         self.facts = _facts(self.function, self.memory, signature, self.options, target)
@@ -120,7 +122,7 @@ def _schedule(f: Function, lanes: Choice | None = None) -> GridSchedule:
         lanes=1 if lanes is None else lanes.width,
         reason="" if lanes is None else lanes.reason,
         rows=1 if coarsened is None else coarsened.schedule.rows,
-        bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Call)) for o in f.body.walk()),
+        bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Search, ops.Call)) for o in f.body.walk()),
         team=f.team,
     )
 
@@ -174,10 +176,15 @@ def _team(signature: Signature, target: Target) -> int:
     return signature.options.cpu_block_dim if target.is_cuda and signature.options.cpu_block_axis >= 0 else 1
 
 
-def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = None, team: int = 1) -> Function:
-    """Return the IR that the backend gets; ``team`` threads run each thread of the grid together."""
+def optimised(
+    source: Source, signature: Signature, clock: _Stopwatch | None = None, team: int = 1, *, native: bool = False
+) -> Function:
+    """Return the IR that the backend gets.
+
+    ``team`` threads run each thread of the grid together. With ``native``, the extension's functions search objects.
+    """
     clock = clock or _Stopwatch()
-    options = _pass_options(signature, team)
+    options = _pass_options(signature, team).replace(native_searches=native)
     with clock.stage("frontend"):
         args = signature.args[:-1] if signature.saves_results else signature.args
         f = _built(source, args, signature)
@@ -254,7 +261,7 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
 def _stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:
     if stage == "ir":
         return print_function(_built(source, signature.args, signature))
-    f = optimised(source, signature, team=_team(signature, target))
+    f = optimised(source, signature, team=_team(signature, target), native=target.has_native_searches)
     if stage == "optimised":
         return print_function(f)
     options = _lowering(signature, analyse(f), target)

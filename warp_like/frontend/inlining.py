@@ -20,7 +20,7 @@ def inline_overload(lower: Inline) -> Overload:
     mentioned = lower.function.__code__.co_names
     types: dict[str, Any] = {str(t): cls for t, cls in SCALAR_CLASSES.items()}
     types |= {name: values.class_of(values.NAMED[name]) for name in mentioned if name in values.NAMED}
-    if lower.called:
+    if lower.called or lower.native:
         from warp_like.values.geometry import STRUCTS  # most programs have no need of them
 
         types |= {**STRUCTS, "INFINITY": math.inf, "PI": math.pi}

@@ -17,6 +17,7 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
         *("mark", "points", "points_gradient", "velocities", "velocities_gradient"),
         *("indices", "nodes", "order", "moments"),
         *("node_count", "face_count", "point_count", "bvh"),
+        *("places", "corners", "wide"),
     ),
     ObjectKind.TEXTURE: (
         *("mark", "data", "levels", "level_count", "channels"),
@@ -40,6 +41,10 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
   ``bvh`` is the id of the hierarchy that ``nodes`` and ``order`` are of. ``moments``, 0 where winding numbers are not
   supported, are 16 float32 for each node: the middle of its faces by area, the radius around it, and of their normals
   times area the sum and the sum of the products with the places of the faces.
+  ``corners`` are those of the faces at the last
+  build or refit, which is what searches see: blocks of 80 words, 9 rows of 8 coordinates, then the faces' numbers, with
+  all bits turned where a face is degenerate. ``places`` says for each place in ``order`` where in ``corners`` the face
+  has its first word. ``wide`` is the tree of width 8 (``native/wide_bvh.h``), which native searches walk.
 * Texture: ``data`` are the texels of all levels, float32, and ``levels`` says where each begins and how large it is
   (``builtins/device/textures.py``). ``address_modes`` has two bits for each axis.
 * Volume: ``grid`` is a grid of NanoVDB, whose voxels kernels may write, and ``root`` the byte where its root begins.

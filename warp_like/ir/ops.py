@@ -231,6 +231,18 @@ class IsLive(Op):
     id: Value = operand()
 
 
+@op("search")
+class Search(Op):
+    """The call of a builtin that searches an object, by the extension's function for it; as ``Apply`` otherwise.
+
+    Lanes out of the mask get 0.
+    """
+
+    fn: str = attr()
+    args: tuple[Value, ...] = operand()
+    mask: tuple[Value, ...] = operand(default=())
+
+
 @op("address")
 class Address(Op):
     """The memory address of an array's first element, as uint64."""
@@ -328,7 +340,7 @@ class Breakpoint(Op):
     mask: tuple[Value, ...] = operand(default=())
 
 
-LANE_BY_LANE = (AtomicCas, Native, Print, Check, Breakpoint)
+LANE_BY_LANE = (Search, AtomicCas, Native, Print, Check, Breakpoint)
 """The ops that run once for each lane of their mask."""
 
 
@@ -522,6 +534,7 @@ __all__ = [
     "Iota",
     "is_scalar_constant",
     "IsLive",
+    "Search",
     "LANE_BY_LANE",
     "LaneReduce",
     "Load",

@@ -331,6 +331,10 @@ def _check_is_live(o: ops.IsLive) -> None:
     _require(o.id.type == uint64 and o.result.type == bool_ and o.kind in DESCRIPTORS, o, "an id is a uint64")
 
 
+def _check_search(o: ops.Search) -> None:
+    _require(len(o.results) == 1, o, "gives one value")
+
+
 def _check_address(o: ops.Address) -> None:
     _require(isinstance(o.array.type, Array) and o.result.type == uint64, o, "the address of an array is uint64")
 
@@ -362,6 +366,7 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.LocalArray: _check_local_array,
     ops.AtAddress: _check_at_address,
     ops.IsLive: _check_is_live,
+    ops.Search: _check_search,
     ops.Address: _check_address,
     ops.Check: _check_check,
     ops.Print: _check_print,

@@ -42,7 +42,7 @@ from typing import cast
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import Index, tabulate
-from warp_like.builtins.spec import Elementwise, Overload, resolve
+from warp_like.builtins.spec import Elementwise, Inline, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Scalar, Tile, Type, bool_, element_count, is_large, lane_type, scalar_of
@@ -50,7 +50,7 @@ from warp_like.passes.bodies import body_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
-def expand(f: Function, only: Callable[[Overload], bool] | None = None) -> Function:
+def expand(f: Function, only: Callable[[Overload], bool] | None = None, *, native: bool = False) -> Function:
     """Expand calls in place until none is left to expand.
 
     Args:
@@ -58,8 +58,9 @@ def expand(f: Function, only: Callable[[Overload], bool] | None = None) -> Funct
         only: Which rows to expand, asked for rows that have a body and of ``Elementwise`` (whose body is the scalar
             call for each component). Without it: all rows that have a body, and of ``Elementwise`` where the
             scalar row has one, or where a vector or matrix is large.
+        native: Functions of the extension take the place of bodies where there are any. Otherwise bodies take theirs.
     """
-    return rewrite(f, _Expander(only))
+    return rewrite(f, _Expander(only, native))
 
 
 def is_lowered(o: ops.Apply) -> bool:
@@ -75,7 +76,7 @@ def _has_scalar_body(lower: Elementwise, types: tuple[Type, ...]) -> bool:
     return body_of(scalar.lower) is not None
 
 
-def _is_large_choice(o: ops.Apply) -> bool:
+def _is_large_choice(o: ops.Apply | ops.Search) -> bool:
     return o.fn == "where" and is_large(o.result.type) and o.args[0].type == bool_
 
 
@@ -95,19 +96,22 @@ def loop_over_components(b: Emitter, scalar: str, result: Value, args: Sequence[
 
 
 class _Expander(Rewriter):
-    def __init__(self, only: Callable[[Overload], bool] | None) -> None:
+    def __init__(self, only: Callable[[Overload], bool] | None, native: bool) -> None:
         super().__init__()
         self.only = only
+        self.native = native
 
     def visit(self, o: Op) -> None:
-        if not isinstance(o, ops.Apply):
+        if not isinstance(o, ops.Apply | ops.Search) or (isinstance(o, ops.Search) and self.native):
             super().visit(o)
             return
         types = tuple(v.type for v in o.args)
         row = resolve(o.fn, types).overload
         lower = row.lower
         body = body_of(lower)
-        if body is not None and (self.only is None or self.only(row)):
+        if self.native and isinstance(lower, Inline) and lower.native:
+            self.emit(o, lambda *args: self.b.insert(ops.Search(o.fn, args), o.result.type).result)
+        elif body is not None and (self.only is None or self.only(row)):
             self.emit(o, lambda *args: body.body(self.b, *args))
         elif _is_large_choice(o) and self.only is None:
             self.emit(o, lambda *args: loop_over_components(self.b, "where", o.result, args))
@@ -122,7 +126,7 @@ class _Expander(Rewriter):
             return self.only(row) or (large and row.adjoint is None)
         return large or _has_scalar_body(lower, types)
 
-    def components(self, o: ops.Apply, scalar: str, args: tuple[Value, ...]) -> Value:
+    def components(self, o: ops.Apply | ops.Search, scalar: str, args: tuple[Value, ...]) -> Value:
         if is_large(o.result.type):
             return loop_over_components(self.b, scalar, o.result, args)
         whole = next(a for a in args if not isinstance(a.type, Scalar))
@@ -130,7 +134,7 @@ class _Expander(Rewriter):
         columns = [[a] * count if isinstance(a.type, Scalar) else self.b.components(a) for a in args]
         return self.b.make(o.result.type, [self.b.apply(scalar, *row) for row in zip(*columns, strict=True)])
 
-    def emit(self, o: ops.Apply, body: Callable[..., Value | tuple[Value, ...] | None]) -> None:
+    def emit(self, o: ops.Apply | ops.Search, body: Callable[..., Value | tuple[Value, ...] | None]) -> None:
         with at(o.loc), self.b.into(Block()) as made:
             got = body(*o.args)
         self.splice(made.ops)  # a body may call rows that have bodies themselves

@@ -86,7 +86,7 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
     if options.verify_fp:
         run("finite_checks", finite_checks)
     run("lower_local_atomics", lower_local_atomics)
-    run("expand", expand)
+    run("expand", lambda f: expand(f, native=options.native_searches))
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)

@@ -22,6 +22,8 @@ class Options(Frozen):
     last block along it has ``block_rest`` threads, where that is not 0. ``team`` threads of a CUDA block run one of the
     grid together; ``apart`` says that no argument overlaps another, ``contiguous`` that all are contiguous.
 
+    ``native_searches`` lets functions of the extension search objects.
+
     ``dump(moment, function)`` is called before and after each pass, with ``before:NAME`` and ``after:NAME``.
     """
 
@@ -36,6 +38,7 @@ class Options(Frozen):
     team: int = 1
     apart: bool = False
     contiguous: bool = False
+    native_searches: bool = False
     verify: bool = False
     dump: Callable[[str, Function], None] | None = None
 

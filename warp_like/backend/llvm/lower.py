@@ -26,7 +26,7 @@ from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.loops import CountedLoop
-from warp_like.backend.llvm.native_calls import call_native
+from warp_like.backend.llvm.native_calls import call_native, search
 from warp_like.backend.llvm.polls import Polls, Strips
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, flatten, leaves, register_type
@@ -612,8 +612,8 @@ class Lowering:
         compare, value = self.scalars(o.compare), self.scalars(o.value)
         self.bind(o.result, memory.compare_and_swap(self.w, leaves(o.value.type), where, compare, value, pointer))
 
-    def _native(self, o: ops.Native) -> None:
-        call_native(self, o)
+    def _native(self, o: ops.Native | ops.Search) -> None:
+        call_native(self, o) if isinstance(o, ops.Native) else search(self, o)
 
     def _print(self, o: ops.Print) -> None:
         runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args], o.formats)
@@ -626,10 +626,8 @@ class Lowering:
         runtime_calls.breakpoint_(self.w)
 
     def _push(self, o: ops.Push) -> None:
-        if self._stack is not None:
-            self._stack.push(o.value.type, self.scalars(o.value))
-        else:
-            runtime_calls.push(self.w, o.value.type, self.scalars(o.value))
+        push = functools.partial(runtime_calls.push, self.w) if self._stack is None else self._stack.push
+        push(o.value.type, self.scalars(o.value))
 
     def _pop(self, o: ops.Pop) -> None:
         t = o.result.type
@@ -644,6 +642,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Apply": "_apply",
         "AtAddress": "_at_address",
         "IsLive": "_is_live",
+        "Search": "_native",
         "Atomic": "_atomic",
         "AtomicCas": "_atomic_cas",
         "Barrier": "_barrier",

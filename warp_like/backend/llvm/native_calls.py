@@ -1,4 +1,4 @@
-"""Calls of native code: the arguments as ``backend.snippets`` passes them, and the results back from memory."""
+"""Calls of native code: of the user's, as ``backend.snippets`` passes arguments and results, and of the extension's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from warp_like.backend.llvm.memory import load_value, pointer, store_value, strides_of
 from warp_like.backend.llvm.values import ArrayRef, Rep, leaves, register_type
+from warp_like.builtins.spec import Inline, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.layout import size_of
@@ -45,6 +46,19 @@ def call_native(lowering: Lowering, o: ops.Native) -> None:
     w.do(f"call void @{code.symbol}({', '.join(f'{t} {x}' for t, x in args)}) {w.attributes('nounwind')}")
     for result, place in zip(o.results, places, strict=True):
         lowering.bind(result, load_value(w, leaves(result.type), place, ""))
+
+
+def search(lowering: Lowering, o: ops.Search) -> None:
+    """Append the call of the extension's function that searches an object, on the scalars of the arguments."""
+    w, lower = lowering.w, resolve(o.fn, [v.type for v in o.args]).overload.lower
+    assert isinstance(lower, Inline)
+    scalars = [
+        (register_type(t), x) for v in o.args for (t, _), x in zip(leaves(v.type), lowering.scalars(v), strict=True)
+    ]
+    ((t, _),) = leaves(o.result.type)
+    w.declare(lower.native, f"{register_type(t)} @{lower.native}({', '.join(t for t, _ in scalars)})")
+    given = ", ".join(f"{t} {x}" for t, x in scalars)
+    lowering.bind(o.result, (w.op(f"call {register_type(t)} @{lower.native}({given}) {w.attributes('nounwind')}"),))
 
 
 def _memory(lowering: Lowering, t: Type, value: Rep | None) -> str:

@@ -131,7 +131,7 @@ class Polls:
                 return self._most_units(o) // _SELDOM + 1 if known is None else known * (1 + self.cost(o.body))
             case ops.For() | ops.While():
                 return 1
-            case ops.Native():
+            case ops.Native() | ops.Search():
                 return _UNKNOWN
         registers = sum(self._registers(r.type) for r in o.results) or 1
         slow = isinstance(o, ops.Atomic) or (isinstance(o, ops.Apply) and o.fn not in _QUICK)

@@ -36,6 +36,8 @@ RUNTIME_SYMBOLS = (
     "wl_stack_grow",
     "wl_local_memory",
     "wl_is_live",
+    "wl_tree_ray",
+    "wl_tree_point",
     "wl_poll",
     "wl_fail",
     "wl_breakpoint",

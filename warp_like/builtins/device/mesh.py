@@ -140,16 +140,44 @@ def entry(nodes, node, start, reciprocal, nearest):
     return where(far * 1.0000005 >= near and near * 0.9999995 <= nearest, near, INFINITY)
 
 
+def tree_corners(corners, at):
+    # The corners of a face by its place in the blocks, as they were at the last build or refit.
+    return (
+        vec3f(
+            _constant_at(corners, at, float32),
+            _constant_at(corners, at + 8, float32),
+            _constant_at(corners, at + 16, float32),
+        ),
+        vec3f(
+            _constant_at(corners, at + 24, float32),
+            _constant_at(corners, at + 32, float32),
+            _constant_at(corners, at + 40, float32),
+        ),
+        vec3f(
+            _constant_at(corners, at + 48, float32),
+            _constant_at(corners, at + 56, float32),
+            _constant_at(corners, at + 64, float32),
+        ),
+    )
+
+
+def all_finite(v):
+    return isfinite(v[0]) and isfinite(v[1]) and isfinite(v[2])
+
+
 def ray_search(id, start, dir, max_t, root, any):
-    # The face that a ray meets first before `max_t`, or with `any` != 0 some face that it meets; -1 for none.
-    nodes, order = _mesh(id, "nodes"), _mesh(id, "order")
-    points, indices = _mesh(id, "points"), _mesh(id, "indices")
+    nodes, places, corners = _mesh(id, "nodes"), _mesh(id, "places"), _mesh(id, "corners")
     count = int32(_mesh(id, "node_count"))
+    return _tree_ray(nodes, places, corners, _mesh(id, "wide"), count, start, dir, max_t, root, any)
+
+
+def tree_ray(nodes, places, corners, wide, count, start, dir, max_t, root, any):
+    # The face that a ray meets first before `max_t`, or with `any` != 0 some face that it meets; -1 for none.
     reciprocal = vec3f(_safe_reciprocal(dir[0]), _safe_reciprocal(dir[1]), _safe_reciprocal(dir[2]))
     stack = zeros(shape=(128,), dtype=int32)
     waiting, face, nearest = int(0), int(-1), max_t
     node = where(root > 0 and root < count, root, 0)
-    if count == 0:
+    if count <= 0 or not _all_finite(start) or not _all_finite(dir):
         node = -1
     elif _entry(nodes, node, start, reciprocal, nearest) == INFINITY:
         node = -1
@@ -157,12 +185,12 @@ def ray_search(id, start, dir, max_t, root, any):
         first = _constant_at(nodes, 8 * node + 7, int32)
         if first >= 0:
             for k in range(first, first + _constant_at(nodes, 8 * node + 6, int32)):
-                f = _constant_at(order, k, int32)
-                p, q, r = _face_corners(points, indices, f)
+                at = _constant_at(places, k, int32)
+                p, q, r = _tree_corners(corners, at)
                 t, hit = _ray_hits(start, dir, p, q, r)
                 if hit and t < nearest:
                     nearest = t
-                    face = f
+                    face = _face_at(corners, at)
             node = -1
         else:
             left = node + 1
@@ -188,6 +216,16 @@ def ray_search(id, start, dir, max_t, root, any):
             if _entry(nodes, node, start, reciprocal, nearest) == INFINITY:
                 node = -1
     return face
+
+
+def face_at(corners, at):
+    # The number of the face, also of one without area.
+    face = _face_word(corners, at)
+    return where(face < 0, -1 - face, face)
+
+
+def face_word(corners, at):
+    return _constant_at(corners, at + 72, int32)
 
 
 def ray_on_face(start, dir, p, q, r):
@@ -298,22 +336,27 @@ def face_distance_sq(x, p, q, r):
 
 
 def point_search(id, x, max_dist):
+    nodes, places, corners = _mesh(id, "nodes"), _mesh(id, "places"), _mesh(id, "corners")
+    return _tree_point(nodes, places, corners, _mesh(id, "wide"), int32(_mesh(id, "node_count")), x, max_dist)
+
+
+def tree_point(nodes, places, corners, wide, count, x, max_dist):
     # The face nearest to a point, nearer than `max_dist`; -1 for none.
-    nodes, order = _mesh(id, "nodes"), _mesh(id, "order")
-    points, indices = _mesh(id, "points"), _mesh(id, "indices")
     stack = zeros(shape=(128,), dtype=int32)
     waiting, face, nearest = int(0), int(-1), max_dist * max_dist
-    node = where(int32(_mesh(id, "node_count")) > 0 and max_dist > 0.0, 0, -1)
+    node = where(count > 0 and max_dist > 0.0 and _all_finite(x), 0, -1)
     while node >= 0:
         first = _constant_at(nodes, 8 * node + 7, int32)
         if first >= 0:
             for k in range(first, first + _constant_at(nodes, 8 * node + 6, int32)):
-                f = _constant_at(order, k, int32)
-                p, q, r = _face_corners(points, indices, f)
-                d = _face_distance_sq(x, p, q, r)
-                if d >= 0.0 and d < nearest:
-                    nearest = d
-                    face = f
+                at = _constant_at(places, k, int32)
+                found = _face_word(corners, at)
+                if found >= 0:  # one with an area
+                    p, q, r = _tree_corners(corners, at)
+                    d = _face_distance_sq(x, p, q, r)
+                    if d >= 0.0 and d < nearest:
+                        nearest = d
+                        face = found
             node = -1
         else:
             left = node + 1

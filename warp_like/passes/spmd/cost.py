@@ -21,6 +21,7 @@ TRIPS = 16.0
 _DIVISION, _CALL, _ISSUE = 3.0, 16.0, 0.35
 _CHAIN = 3.0  # until a loop-carried addition of floats is done
 _ATOMIC = 6.0
+_SEARCH = 800.0  # of a tree, by a function that lanes call one after the other
 _GATHER = 1.6  # for each lane and component
 _CONSECUTIVE = 0.5  # the same for elements that follow on each other, and are transposed
 _LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full of 512 bits, where most else takes 1
@@ -59,6 +60,8 @@ def _scalar_op(o: Op, vector: int = 1) -> float:
             return _ATOMIC * _elements(o)
         case ops.Native():
             return _CALL
+        case ops.Search():
+            return _SEARCH
         case ops.Load() | ops.Store() | ops.Cast():
             return _ISSUE * _elements(o)
     return 0.0
@@ -169,7 +172,7 @@ class _Lanes:
                 return 3.0 * self.registers * _elements(o)
             case ops.Atomic():
                 return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
-            case ops.AtomicCas() | ops.Native():
+            case ops.AtomicCas() | ops.Native() | ops.Search():
                 return (_scalar_op(o) + 2.0 * len(o.operands())) * self.width(o)
             case ops.Check():
                 return 2.0

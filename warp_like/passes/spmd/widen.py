@@ -123,7 +123,9 @@ class _Widener(Accesses, UniformBranches):
                 self.nested_array(o)
             case ops.AtomicCas():
                 self.compare_and_swap(o)
-            case ops.Native() | ops.Print() | ops.Check() | ops.Breakpoint():
+            case ops.Search() if self.strides[o.result] == 0:
+                self.copy(o, self.scalar, [o.result.type])
+            case ops.Search() | ops.Native() | ops.Print() | ops.Check() | ops.Breakpoint():
                 self.lane_by_lane(o)
             case ops.Extract():
                 self.component(o)

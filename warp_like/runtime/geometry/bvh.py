@@ -24,6 +24,8 @@ from warp_like.values import from_ir, to_ir
 from warp_like.values.dtypes import float32, int32
 
 VEC3 = ir.Vec(3, ir.float32)
+LARGEST_LEAF = 8
+"""The most faces of a mesh's leaf: those that a block holds."""
 MOST_ITEMS = 2**27
 """So many that the words of their nodes can be counted in an int32."""
 
@@ -101,6 +103,33 @@ class Tree:
             "node_count": self.node_count,
             "group_count": 0 if self.groups is None else self.groups.size // 2,
         }
+
+
+class FaceTree:
+    """The faces of a mesh in the order of its tree, and the tree of width 8 over them (``native/wide_bvh.h``).
+
+    Args:
+        tree: The tree over the boxes of the faces.
+
+    Attributes:
+        places: Where in the blocks each face of the tree's order is.
+        blocks: The corners of up to 8 faces each.
+        wide: The nodes of the wide tree.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.wide_count, self.block_count = _native.count_wide(tree.nodes, tree.node_count)
+        self.places = new_array(element_type(int32), (tree.count,), tree.device, zero=False)
+        self.blocks = new_array(element_type(float32), (80 * self.block_count,), tree.device, zero=False)
+        self.wide = new_array(element_type(float32), (64 * self.wide_count,), tree.device, zero=False)
+        nodes, wide, blocks = (tree.nodes, tree.node_count), (self.wide, self.wide_count), self.blocks
+        _native.widen_bvh(*nodes, tree.order, tree.count, *wide, self.places, blocks, self.block_count)
+
+    def fill(self, points: array, indices: array) -> None:
+        """Fit it to points that have moved, and to the tree, which has to be refitted before."""
+        nodes, wide = (self.tree.nodes, self.tree.node_count), (self.wide, self.wide_count)
+        _native.fill_wide(*nodes, *wide, self.blocks, self.block_count, points, indices)
 
 
 def checked(of: str, name: str, given: Any, t: ir.Type) -> array:

@@ -10,7 +10,16 @@ from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array, new_array
 from warp_like.runtime.arrays.objects import Descriptor, Queried
-from warp_like.runtime.geometry.bvh import MOST_ITEMS, VEC3, BvhConstructor, Tree, checked, now_and_in_graphs
+from warp_like.runtime.geometry.bvh import (
+    LARGEST_LEAF,
+    MOST_ITEMS,
+    VEC3,
+    BvhConstructor,
+    FaceTree,
+    Tree,
+    checked,
+    now_and_in_graphs,
+)
 from warp_like.runtime.geometry.moments import moments
 from warp_like.runtime.kernels.decorators import kernel
 from warp_like.runtime.launching.launch import launch
@@ -46,7 +55,7 @@ class Mesh(Queried):
         indices: An array of int32: the vertices of each face, three in a row.
         velocities: An array of ``wp.vec3``: the velocity of each vertex, for ``wp.mesh_eval_velocity``.
         bvh_constructor: How the tree is built; see ``wp.Bvh``.
-        bvh_leaf_size: The most faces of a leaf; 4 when left out.
+        bvh_leaf_size: The most faces of a leaf, from 1 to 8 (more count as 8); 4 when left out.
         support_winding_number: Whether ``wp.mesh_query_point_sign_winding_number`` can be used.
         groups: An array of int32, the group of each face, for searches below ``wp.mesh_get_group_root``.
 
@@ -98,11 +107,13 @@ class Mesh(Queried):
         self._lowers, self._uppers = (
             new_array(element_type(vec3), (count,), self.device, zero=False) for _ in range(2)
         )
-        self._tree = Tree(count, leaf_size, self.device)
+        self._tree = Tree(count, min(leaf_size, LARGEST_LEAF), self.device)
         self._bvh = Descriptor(ObjectKind.BVH, self.device)
         self._descriptor = Descriptor(self._kind, self.device)
         self._find_boxes()
         self._tree.build(self._lowers, self._uppers, self.groups, BvhConstructor.of(bvh_constructor))
+        self._faces = FaceTree(self._tree)
+        self._faces.fill(self._points, self.indices)
         self._moments: array | None = None
         if support_winding_number:
             size = (16 * self._tree.node_count,)
@@ -157,6 +168,9 @@ class Mesh(Queried):
             face_count=self._tree.count,
             point_count=self._points.size,
             bvh=self._bvh.number,
+            places=self._faces.places,
+            corners=self._faces.blocks,
+            wide=self._faces.wide,
         )
         self._descriptor.keep(self._bvh)
 
@@ -190,6 +204,7 @@ class Mesh(Queried):
 
     def _refit(self) -> None:
         self._tree.refit(self._lowers, self._uppers)
+        self._faces.fill(self._points, self.indices)
         self._find_moments()
         self._bvh.changed()
         self._descriptor.changed()

@@ -1,0 +1,223 @@
+// Makes wide trees of binary ones, and keeps both in step with a mesh's points (see wide_bvh.h).
+#include "wide_bvh.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "algorithms.h"
+#include "bvh.h"
+#include "parallel.h"
+
+namespace wl {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+
+struct Mesh {
+    const float* points;
+    const int32_t* indices;
+};
+
+// Takes the nodes of a binary tree together. It counts first, so that there is memory of the right size, then writes.
+class Widener {
+  public:
+    Widener(const BinaryNode* nodes, int32_t count) : nodes_(nodes), items_(static_cast<size_t>(count)) {
+        for (int32_t i = count - 1; i >= 0; --i) {  // children come after their parents
+            items_[static_cast<size_t>(i)] = is_leaf(i) ? nodes[i].skip : items_of(i + 1) + items_of(second_child(i));
+        }
+    }
+
+    // Writes the tree; only counts where `wide` is null.
+    void run(WideNode* wide, int32_t* places, FaceBlock* blocks, const int32_t* order) {
+        wide_ = wide, places_ = places, blocks_ = blocks, order_ = order;
+        wide_count = block_count = 0;
+        if (items_.empty()) return;
+        if (items_of(0) > kWide) {
+            inner(0);
+            return;
+        }
+        const int32_t only[1] = {0};
+        write_children(wide_count++, only, 1);
+    }
+
+    int32_t wide_count = 0, block_count = 0;
+
+  private:
+    bool is_leaf(int32_t i) const { return nodes_[i].first >= 0; }
+    int32_t second_child(int32_t i) const { return is_leaf(i + 1) ? i + 2 : nodes_[i + 1].skip; }
+    int32_t items_of(int32_t i) const { return items_[static_cast<size_t>(i)]; }
+
+    float half_area(int32_t i) const {
+        const BinaryNode& n = nodes_[i];
+        const float x = n.upper[0] - n.lower[0], y = n.upper[1] - n.lower[1], z = n.upper[2] - n.lower[2];
+        return x >= 0 ? x * y + y * z + z * x : 0;
+    }
+
+    // Makes the wide node for a binary one with more faces than a block holds.
+    int32_t inner(int32_t node) {
+        int32_t children[kWide] = {node + 1, second_child(node)};
+        int count = 2;
+        while (count < kWide) {  // open the largest
+            int best = -1;
+            for (int k = 0; k < count; ++k) {
+                if (items_of(children[k]) > kWide && (best < 0 || half_area(children[k]) > half_area(children[best]))) {
+                    best = k;
+                }
+            }
+            if (best < 0) break;
+            const int32_t opened = children[best];
+            children[best] = opened + 1;
+            children[count++] = second_child(opened);
+        }
+        const int32_t made = wide_count++;
+        write_children(made, children, count);
+        return made;
+    }
+
+    void write_children(int32_t made, const int32_t* children, int count) {
+        for (int k = 0; k < kWide; ++k) {
+            int32_t child = 0;
+            if (k < count) child = items_of(children[k]) > kWide ? inner(children[k]) : ~block(children[k]);
+            if (!wide_) continue;
+            wide_[made].child[k] = child;
+            wide_[made].source[k] = k < count ? children[k] : -1;
+        }
+    }
+
+    // Puts the faces below `node`, which lie together, into a block.
+    int32_t block(int32_t node) {
+        const int32_t made = block_count++;
+        if (!wide_) return made;
+        int32_t leaf = node;
+        while (!is_leaf(leaf)) ++leaf;
+        const int32_t first = nodes_[leaf].first;
+        for (int32_t k = 0; k < kWide; ++k) {
+            const bool there = k < items_of(node);
+            blocks_[made].face[k] = there ? order_[first + k] : kNoFace;
+            if (there) places_[first + k] = kBlockWords * made + k;
+        }
+        return made;
+    }
+
+    const BinaryNode* nodes_;
+    std::vector<int32_t> items_;  // below each node
+    WideNode* wide_ = nullptr;
+    int32_t* places_ = nullptr;
+    FaceBlock* blocks_ = nullptr;
+    const int32_t* order_ = nullptr;
+};
+
+// Whether a face has no area beside its longest edge, so that no point of it counts as the nearest.
+bool is_degenerate(const float (&p)[3][3]) {
+    float e[3], f[3], longest = 0, f_e = 0;
+    for (int k = 0; k < 3; ++k) e[k] = p[1][k] - p[0][k], f[k] = p[2][k] - p[0][k];
+    float ee = 0, ff = 0;
+    for (int k = 0; k < 3; ++k) {
+        const float g = p[2][k] - p[1][k];
+        ee += e[k] * e[k], ff += f[k] * f[k], f_e += g * g;
+    }
+    longest = std::max(ee, std::max(ff, f_e));
+    const float x = e[1] * f[2] - e[2] * f[1], y = e[2] * f[0] - e[0] * f[2], z = e[0] * f[1] - e[1] * f[0];
+    return !(x * x + y * y + z * z > 1.0e-12f * longest * longest);
+}
+
+void fill(FaceBlock& block, const Mesh& mesh) {
+    for (int k = 0; k < kWide; ++k) {
+        int32_t& face = block.face[k];
+        float p[3][3];
+        if (face == kNoFace) {
+            std::fill_n(&p[0][0], 9, kNone);
+        } else {
+            face = face < 0 ? ~face : face;
+            for (int c = 0; c < 3; ++c) {
+                std::copy_n(mesh.points + 3 * int64_t{mesh.indices[3 * int64_t{face} + c]}, 3, p[c]);
+            }
+            if (is_degenerate(p)) face = ~face;
+        }
+        for (int row = 0; row < 9; ++row) block.corner[row][k] = p[row / 3][row % 3];
+    }
+}
+
+void fill(WideNode& node, const BinaryNode* nodes) {
+    for (int k = 0; k < kWide; ++k) {
+        for (int axis = 0; axis < 3; ++axis) {
+            node.lower[axis][k] = node.source[k] < 0 ? kInfinity : nodes[node.source[k]].lower[axis];
+            node.upper[axis][k] = node.source[k] < 0 ? -kInfinity : nodes[node.source[k]].upper[axis];
+        }
+    }
+}
+
+// ---- Python
+
+PyObject* count_wide(PyObject*, PyObject* args) {
+    PyObject* nodes;
+    int node_count;
+    if (!PyArg_ParseTuple(args, "Oi:count_wide", &nodes, &node_count)) return nullptr;
+    const auto* tree = memory_of<BinaryNode>(nodes, 8 * int64_t{node_count});
+    if (!tree) return nullptr;
+    Widener widener(tree, node_count);
+    widener.run(nullptr, nullptr, nullptr, nullptr);
+    return Py_BuildValue("ii", widener.wide_count, widener.block_count);
+}
+
+PyObject* widen_bvh(PyObject*, PyObject* args) {
+    PyObject *nodes, *order, *wide, *places, *blocks;
+    int node_count, count, wide_count, block_count;
+    if (!PyArg_ParseTuple(args, "OiOiOiOOi:widen_bvh", &nodes, &node_count, &order, &count, &wide, &wide_count, &places,
+                          &blocks, &block_count)) {
+        return nullptr;
+    }
+    const auto* tree = memory_of<BinaryNode>(nodes, 8 * int64_t{node_count});
+    const auto* items = memory_of<int32_t>(order, count);
+    auto* wide_nodes = memory_of<WideNode>(wide, int64_t{wide_count} * (sizeof(WideNode) / 4));
+    auto* item_places = memory_of<int32_t>(places, count);
+    auto* face_blocks = memory_of<FaceBlock>(blocks, int64_t{block_count} * kBlockWords);
+    if (PyErr_Occurred()) return nullptr;
+    Widener(tree, node_count).run(wide_nodes, item_places, face_blocks, items);
+    Py_RETURN_NONE;
+}
+
+PyObject* fill_wide(PyObject*, PyObject* args) {
+    PyObject *nodes, *wide, *blocks, *points, *indices;
+    int node_count, wide_count, block_count;
+    if (!PyArg_ParseTuple(args, "OiOiOiOO:fill_wide", &nodes, &node_count, &wide, &wide_count, &blocks, &block_count,
+                          &points, &indices)) {
+        return nullptr;
+    }
+    const auto* tree = memory_of<BinaryNode>(nodes, 8 * int64_t{node_count});
+    auto* wide_nodes = memory_of<WideNode>(wide, int64_t{wide_count} * (sizeof(WideNode) / 4));
+    auto* face_blocks = memory_of<FaceBlock>(blocks, int64_t{block_count} * kBlockWords);
+    const Mesh mesh{memory_of<float>(points, 0), memory_of<int32_t>(indices, 0)};
+    if (PyErr_Occurred()) return nullptr;
+    auto fill_nodes = [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) fill(wide_nodes[i], tree);
+    };
+    auto fill_blocks = [=, &mesh](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) fill(face_blocks[i], mesh);
+    };
+    if (!parallel(wide_count, fill_nodes) || !parallel(block_count, fill_blocks)) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"count_wide", count_wide, METH_VARARGS,
+     "count_wide($module, nodes, node_count, /)\n--\n\nReturn how many nodes and blocks of faces the wide tree of a "
+     "hierarchy has."},
+    {"widen_bvh", widen_bvh, METH_VARARGS,
+     "widen_bvh($module, nodes, node_count, order, count, wide, wide_count, places, blocks, block_count, /)\n--\n\n"
+     "Write the wide tree of a hierarchy over `count` faces, and where in the blocks each face is."},
+    {"fill_wide", fill_wide, METH_VARARGS,
+     "fill_wide($module, nodes, node_count, wide, wide_count, blocks, block_count, points, indices, /)\n--\n\nWrite "
+     "the boxes of a wide tree, as those of the hierarchy, and the corners of the faces."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool register_wide_bvh(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace wl
