@@ -27,34 +27,51 @@ constexpr int kTasks = 128;             // about as many subtrees are built side
 constexpr int kUnbalanced = 48;         // from this depth on ranges are halved, so that the depth is bounded
 enum : int { kSah, kMedian, kMorton };  // as Python numbers them
 
+// Three numbers and one that nobody looks at, for vector instructions.
+using Four = float __attribute__((vector_size(16)));
+
+Four four(float x) { return Four{x, x, x, x}; }
+Four three(const float* p) { return Four{p[0], p[1], p[2], 0}; }
+Four least(Four a, Four b) { return a < b ? a : b; }  // b where one is NaN, as the vector instruction
+Four most(Four a, Four b) { return a > b ? a : b; }
+
 struct Box {
-    float lower[3] = {kInfinity, kInfinity, kInfinity};
-    float upper[3] = {-kInfinity, -kInfinity, -kInfinity};
+    Four lower = four(kInfinity), upper = four(-kInfinity);
 
     // NaN changes nothing.
-    void add(const float* l, const float* u) {
-        for (int k = 0; k < 3; ++k) {
-            lower[k] = l[k] < lower[k] ? l[k] : lower[k];
-            upper[k] = u[k] > upper[k] ? u[k] : upper[k];
-        }
+    void add(Four l, Four u) {
+        lower = least(l, lower);
+        upper = most(u, upper);
     }
     void add(const Box& b) { add(b.lower, b.upper); }
     float half_area() const {
-        const float x = upper[0] - lower[0], y = upper[1] - lower[1], z = upper[2] - lower[2];
-        return x >= 0 ? x * y + y * z + z * x : 0;
+        const Four size = upper - lower;
+        return size[0] >= 0 ? size[0] * size[1] + size[1] * size[2] + size[2] * size[0] : 0;
     }
 };
 
 struct Node {
-    Box box;
+    float lower[3], upper[3];
     int32_t skip;   // of a leaf, the number of its items
     int32_t first;  // of a leaf, its first item; -1 for inner nodes
+
+    Box box() const { return {three(lower), three(upper)}; }
+    void set_box(const Box& b) {
+        for (int k = 0; k < 3; ++k) lower[k] = b.lower[k], upper[k] = b.upper[k];
+    }
 };
 static_assert(sizeof(Node) == 32, "kernels read nodes of 32 bytes");
 
+Node node_of(const Box& box, int64_t skip, int64_t first) {
+    Node made{};
+    made.set_box(box);
+    made.skip = static_cast<int32_t>(skip), made.first = static_cast<int32_t>(first);
+    return made;
+}
+
 struct Item {
     Box box;  // here, since boxes are looked at in the order of items
-    float center[3];
+    Four center;
     int32_t index;
     uint32_t code;
 };
@@ -68,7 +85,7 @@ struct Input {
 
     Box box(int32_t i) const {
         Box b;
-        b.add(lowers + 3 * int64_t{i}, uppers + 3 * int64_t{i});
+        b.add(three(lowers + 3 * int64_t{i}), three(uppers + 3 * int64_t{i}));
         return b;
     }
 };
@@ -113,16 +130,16 @@ class Builder {
         const size_t at = nodes.size();
         nodes.emplace_back();
         if (end - begin <= in_.leaf_size) {
-            nodes[at] = {boxes(begin, end), static_cast<int32_t>(end - begin), static_cast<int32_t>(begin)};
+            nodes[at] = node_of(boxes(begin, end), end - begin, begin);
             return;
         }
         const int64_t middle = split(begin, end, depth);
         build(begin, middle, depth + 1, nodes);
         const size_t right = nodes.size();
         build(middle, end, depth + 1, nodes);
-        Box box = nodes[at + 1].box;
-        box.add(nodes[right].box);
-        nodes[at] = {box, static_cast<int32_t>(nodes.size()), -1};
+        Box box = nodes[at + 1].box();
+        box.add(nodes[right].box());
+        nodes[at] = node_of(box, static_cast<int64_t>(nodes.size()), -1);
     }
 
   private:
@@ -134,48 +151,63 @@ class Builder {
         return b;
     }
 
+    // The bins of an item along each axis.
+    struct Bins {
+        Four low, scale;
+        int last;
+
+        Bins(const Box& centers, int64_t items) : low(centers.lower) {
+            last = static_cast<int>(std::min<int64_t>(kBins, items + 2)) - 1;
+            for (int k = 0; k < 4; ++k) {
+                const float size = k < 3 ? extent(centers, k) : 0;
+                scale[k] = size > 0 ? static_cast<float>(last + 1) / size : 0;
+            }
+        }
+        Four of(const Item& item) const {
+            return least(most((item.center - low) * scale, four(0)), four(static_cast<float>(last)));
+        }
+        int of(const Item& item, int axis) const { return static_cast<int>(of(item)[axis]); }
+    };
+
     int64_t split_binned(int64_t begin, int64_t end, const Box& centers) const {
+        const Bins bins(centers, end - begin);
+        Box box[3][kBins];
+        int64_t count[3][kBins] = {};
+        for (int64_t i = begin; i < end; ++i) {
+            const Item& item = items_[i];
+            const Four at = bins.of(item);
+            for (int axis = 0; axis < 3; ++axis) {
+                const int b = static_cast<int>(at[axis]);
+                box[axis][b].add(item.box);
+                ++count[axis][b];
+            }
+        }
         float best = kInfinity;
         int best_axis = -1, best_bin = 0;
         for (int axis = 0; axis < 3; ++axis) {
-            const float size = extent(centers, axis);
-            if (!(size > 0)) continue;
-            const float scale = kBins / size, low = centers.lower[axis];
-            std::array<Box, kBins> box;
-            std::array<int64_t, kBins> count{};
-            for (int64_t i = begin; i < end; ++i) {
-                const int b = bin(items_[i].center[axis], low, scale);
-                box[b].add(items_[i].box);
-                ++count[b];
-            }
-            std::array<float, kBins> right{};
+            if (!(bins.scale[axis] > 0)) continue;
+            float right[kBins];
             Box sum;
             int64_t n = 0;
-            for (int b = kBins - 1; b > 0; --b) {
-                sum.add(box[b]);
-                n += count[b];
+            for (int b = bins.last; b > 0; --b) {
+                sum.add(box[axis][b]);
+                n += count[axis][b];
                 right[b] = n ? sum.half_area() * static_cast<float>(n) : kInfinity;
             }
             sum = Box();
             n = 0;
-            for (int b = 0; b < kBins - 1; ++b) {
-                sum.add(box[b]);
-                n += count[b];
+            for (int b = 0; b < bins.last; ++b) {
+                sum.add(box[axis][b]);
+                n += count[axis][b];
                 const float cost = n ? sum.half_area() * static_cast<float>(n) + right[b + 1] : kInfinity;
                 if (cost < best) best = cost, best_axis = axis, best_bin = b;
             }
         }
         if (best_axis < 0) return -1;
-        const float low = centers.lower[best_axis], scale = kBins / extent(centers, best_axis);
-        Item* middle = std::partition(items_ + begin, items_ + end, [=](const Item& item) {
-            return bin(item.center[best_axis], low, scale) <= best_bin;
-        });
+        Item* middle = std::partition(items_ + begin, items_ + end,
+                                      [=](const Item& item) { return bins.of(item, best_axis) <= best_bin; });
         const int64_t at = middle - items_;
         return at > begin && at < end ? at : -1;
-    }
-
-    static int bin(float x, float low, float scale) {
-        return std::clamp(static_cast<int>(std::min((x - low) * scale, 1e6f)), 0, kBins - 1);
     }
 
     // Items are in the order of their codes: split where the highest bit in which they differ changes.
@@ -200,7 +232,7 @@ struct Top {
     std::vector<Node> nodes;  // of a range
 
     Box box() const {
-        if (!left) return nodes[0].box;
+        if (!left) return nodes[0].box();
         Box b = left->box();
         b.add(right->box());
         return b;
@@ -230,7 +262,7 @@ Node* write(const Top& top, Node* nodes, Node* out) {
         return out;
     }
     Node* end = write(*top.right, nodes, write(*top.left, nodes, out + 1));
-    *out = {top.box(), static_cast<int32_t>(end - nodes), -1};
+    *out = node_of(top.box(), end - nodes, -1);
     return end;
 }
 
@@ -402,10 +434,10 @@ PyObject* refit_bvh(PyObject*, PyObject* args) {
             for (int64_t k = node.first; k < int64_t{node.first} + node.skip; ++k) box.add(in.box(places[k]));
         } else {
             const Node& left = tree_nodes[i + 1];
-            box.add(left.box);
-            box.add(tree_nodes[left.first >= 0 ? i + 2 : left.skip].box);
+            box.add(left.box());
+            box.add(tree_nodes[left.first >= 0 ? i + 2 : left.skip].box());
         }
-        node.box = box;
+        node.set_box(box);
     }
     Py_RETURN_NONE;
 }

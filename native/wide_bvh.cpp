@@ -99,6 +99,7 @@ class Widener {
             const bool there = k < items_of(node);
             blocks_[made].face[k] = there ? order_[first + k] : kNoFace;
             if (there) places_[first + k] = kBlockWords * made + k;
+            for (auto& row : blocks_[made].corner) row[k] = kNone;
         }
         return made;
     }
@@ -111,35 +112,36 @@ class Widener {
     const int32_t* order_ = nullptr;
 };
 
-// Whether a face has no area beside its longest edge, so that no point of it counts as the nearest.
-bool is_degenerate(const float (&p)[3][3]) {
-    float e[3], f[3], longest = 0, f_e = 0;
-    for (int k = 0; k < 3; ++k) e[k] = p[1][k] - p[0][k], f[k] = p[2][k] - p[0][k];
-    float ee = 0, ff = 0;
-    for (int k = 0; k < 3; ++k) {
-        const float g = p[2][k] - p[1][k];
-        ee += e[k] * e[k], ff += f[k] * f[k], f_e += g * g;
+// Finds the faces that have no area beside their longest edge, so that no point of them counts as the nearest.
+void mark_degenerate(FaceBlock& block) {
+    const auto& p = block.corner;
+    bool degenerate[kWide];
+    for (int k = 0; k < kWide; ++k) {  // vectors of faces
+        const float ex = p[3][k] - p[0][k], ey = p[4][k] - p[1][k], ez = p[5][k] - p[2][k];
+        const float fx = p[6][k] - p[0][k], fy = p[7][k] - p[1][k], fz = p[8][k] - p[2][k];
+        const float gx = p[6][k] - p[3][k], gy = p[7][k] - p[4][k], gz = p[8][k] - p[5][k];
+        const float e = ex * ex + ey * ey + ez * ez, f = fx * fx + fy * fy + fz * fz;
+        const float g = gx * gx + gy * gy + gz * gz;
+        const float x = ey * fz - ez * fy, y = ez * fx - ex * fz, z = ex * fy - ey * fx;
+        const float longer = e > f ? e : f, longest = longer > g ? longer : g;
+        degenerate[k] = !(x * x + y * y + z * z > 1.0e-12f * longest * longest);
     }
-    longest = std::max(ee, std::max(ff, f_e));
-    const float x = e[1] * f[2] - e[2] * f[1], y = e[2] * f[0] - e[0] * f[2], z = e[0] * f[1] - e[1] * f[0];
-    return !(x * x + y * y + z * z > 1.0e-12f * longest * longest);
+    for (int k = 0; k < kWide; ++k) {
+        if (degenerate[k] && block.face[k] != kNoFace) block.face[k] = ~block.face[k];
+    }
 }
 
 void fill(FaceBlock& block, const Mesh& mesh) {
-    for (int k = 0; k < kWide; ++k) {
+    for (int k = 0; k < kWide && block.face[k] != kNoFace; ++k) {
         int32_t& face = block.face[k];
-        float p[3][3];
-        if (face == kNoFace) {
-            std::fill_n(&p[0][0], 9, kNone);
-        } else {
-            face = face < 0 ? ~face : face;
-            for (int c = 0; c < 3; ++c) {
-                std::copy_n(mesh.points + 3 * int64_t{mesh.indices[3 * int64_t{face} + c]}, 3, p[c]);
-            }
-            if (is_degenerate(p)) face = ~face;
+        face = face < 0 ? ~face : face;
+        const int32_t* corners = mesh.indices + 3 * int64_t{face};
+        for (int c = 0; c < 3; ++c) {
+            const float* p = mesh.points + 3 * int64_t{corners[c]};
+            for (int axis = 0; axis < 3; ++axis) block.corner[3 * c + axis][k] = p[axis];
         }
-        for (int row = 0; row < 9; ++row) block.corner[row][k] = p[row / 3][row % 3];
     }
+    mark_degenerate(block);
 }
 
 void fill(WideNode& node, const BinaryNode* nodes) {
