@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.runtime.geometry.test_bvh import visit as walk_boxes
 from tests.runtime.geometry.test_hash_grid import candidates, in_order, run, visit, visit_with_for
+from tests.runtime.geometry.test_mesh import ball, cast, distance, nearest, points_and_directions, rays_on
 
 
 def test_hash_grids(device):
@@ -20,8 +22,53 @@ def test_hash_grids(device):
         wp.launch(in_order, dim=1, inputs=[wp.HashGrid(1, 1, 1, device="cpu").id], outputs=[groups], device=device)
 
 
-def test_trees_are_refused(device):
-    x, faces = wp.zeros(3, dtype=wp.vec3, device=device), wp.array([0, 1, 2], dtype=int, device=device)
-    for make in (lambda: wp.Bvh(x, x), lambda: wp.Mesh(x, faces)):
-        with pytest.raises(RuntimeError, match=f"trees are built on the CPU in this release; `.*` is on {device}"):
-            make()
+@pytest.mark.parametrize("n", [1, 2, 37])
+def test_trees(device, n):
+    rng = np.random.default_rng(n)
+    low = rng.uniform(-1, 1, (n, 3)).astype(np.float32)
+    low[: n // 3] = low[0]  # many in one place
+    high = low + rng.uniform(0, 0.5, (n, 3)).astype(np.float32)
+    if n > 2:
+        low[5, 1] = np.nan
+    boxes = [wp.array(a, dtype=wp.vec3, device=device) for a in (low, high)]
+    groups = (np.arange(n) % 3 * 7 - 7).astype(np.int32)
+    own = wp.array(groups, dtype=int, device=device)
+    for bvh, group in ((wp.Bvh(*boxes), -1), (wp.Bvh(*boxes, groups=own), 7), (wp.Bvh(*boxes, groups=own), 0)):
+        wanted = (low[:, None] <= high).all(-1) & (high[:, None] >= low).all(-1)
+        if group >= 0 and group in groups:
+            wanted &= groups == group
+        for _ in range(2):
+            seen = wp.zeros((n, n), dtype=int, device=device)
+            inputs = [bvh.id, 0, *boxes, 0.0, group, 0.0]
+            wp.launch(walk_boxes, n, inputs=inputs, outputs=[seen], device=device)
+            np.testing.assert_array_equal(seen.numpy(), wanted)
+            for a in boxes:
+                a.assign(a.numpy() * np.float32(2.0))
+            bvh.refit()
+        for a, before in zip(boxes, (low, high), strict=True):
+            a.assign(before)
+    with pytest.raises(RuntimeError, match=f"`uppers` is on cpu, and the other arrays on {device}"):
+        wp.Bvh(boxes[0], wp.array(high, dtype=wp.vec3, device="cpu"))
+
+
+def test_meshes(device):
+    p, faces = ball(4, rough=0.2)
+    x, d = points_and_directions(30)
+    points = wp.array(p, dtype=wp.vec3, device=device)
+    mesh = wp.Mesh(points, wp.array(faces.ravel(), dtype=int, device=device))
+    for scale in (1.0, 2.0):
+        points.assign(p * scale)
+        mesh.refit()
+        on = [wp.array(a, dtype=wp.vec3, device=device) for a in (x, d)]
+        f, t = wp.zeros((30, 3), dtype=int, device=device), wp.zeros((30, 4), dtype=float, device=device)
+        g, y = wp.zeros((30, 2), dtype=int, device=device), wp.zeros(30, dtype=wp.vec3, device=device)
+        wp.launch(cast, 30, inputs=[mesh.id, *on, 100.0, -1], outputs=[f, t], device=device)
+        wp.launch(nearest, 30, inputs=[mesh.id, on[0], 100.0], outputs=[g, y], device=device)
+        lengths, clear = rays_on(p * scale, faces, x, d)
+        sure = clear.all(1)
+        np.testing.assert_array_equal(f.numpy()[sure, 1], np.isfinite(lengths).sum(1)[sure])
+        hit = sure & np.isfinite(lengths).any(1)
+        np.testing.assert_array_equal(f.numpy()[sure, 0] >= 0, hit[sure])
+        np.testing.assert_allclose(t.numpy()[hit, 0], lengths.min(1)[hit], rtol=1e-4, atol=1e-5)
+        off = np.linalg.norm(y.numpy() - x, axis=1)
+        np.testing.assert_allclose(off, distance(p * np.float32(scale), faces, x).min(1), rtol=1e-4, atol=2e-5)

@@ -1,6 +1,6 @@
 """``wp.Bvh``: boxes in a tree, to find those that meet a box, a ray, a capsule or a sphere.
 
-Trees are built and refitted by ``native/bvh.cpp``, on the CPU.
+Trees are built and refitted by ``native/bvh.cpp`` on the CPU, by kernels on CUDA devices (``device_tree.py``).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import functools
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from warp_like.runtime.memory.device import Device
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import from_ir, to_ir
 from warp_like.values.dtypes import float32, int32
+
+if TYPE_CHECKING:
+    from warp_like.runtime.geometry.device_tree import DeviceFaces, DeviceTree
 
 VEC3 = ir.Vec(3, ir.float32)
 LARGEST_LEAF = 8
@@ -132,8 +135,24 @@ class FaceTree:
         _native.fill_wide(*nodes, *wide, self.blocks, self.block_count, points, indices)
 
 
-def checked(of: str, name: str, given: Any, t: ir.Type) -> array:
-    """Return the argument ``given`` of ``of``, a contiguous array of one dimension of ``t``, on the CPU.
+def tree_on(device: Device, count: int, leaf_size: int) -> Tree | DeviceTree:
+    """Return the memory of a tree over ``count`` boxes."""
+    return Tree(count, leaf_size, device) if device.is_cpu else _device_trees().DeviceTree(count, device)
+
+
+def faces_of(tree: Tree | DeviceTree) -> FaceTree | DeviceFaces:
+    """Return the memory of the faces of a tree that is built."""
+    return FaceTree(tree) if isinstance(tree, Tree) else _device_trees().DeviceFaces(tree)
+
+
+def _device_trees() -> Any:
+    from warp_like.runtime.geometry import device_tree  # its kernels, of which programs on the CPU have no need
+
+    return device_tree
+
+
+def checked(of: str, name: str, given: Any, t: ir.Type, device: Device | None = None) -> array:
+    """Return the argument ``given`` of ``of``, a contiguous array of one dimension of ``t``, on ``device`` if given.
 
     Raises:
         TypeError: It is another object.
@@ -145,14 +164,14 @@ def checked(of: str, name: str, given: Any, t: ir.Type) -> array:
         raise RuntimeError(
             f"{of}: `{name}` is a contiguous array of one dimension of {from_ir(t).__name__}, got {given!r}"
         )
-    if not given.device.is_cpu:
-        raise RuntimeError(f"{of}: trees are built on the CPU in this release; `{name}` is on {given.device}")
+    if device is not None and given.device != device:
+        raise RuntimeError(f"{of}: `{name}` is on {given.device}, and the other arrays on {device}")
     return given
 
 
-def now_and_in_graphs(name: str, work: Any) -> None:
-    """Do it; or, under a capture, each time that the graph runs."""
-    if recorder.graph is None:
+def now_and_in_graphs(name: str, device: Device, work: Any) -> None:
+    """Do it; or, under a capture, each time that the graph runs. On CUDA it is launches, which are captured."""
+    if recorder.graph is None or not device.is_cpu:
         work()
     else:
         recorder.graph.add_call(name, work)
@@ -165,13 +184,14 @@ class Bvh(Queried):
     it keeps the memory; one in an array does not.
 
     Args:
-        lowers: An array of ``wp.vec3`` on the CPU: the lower corner of each box.
+        lowers: An array of ``wp.vec3``: the lower corner of each box. The tree lies on its device.
         uppers: The upper corners. A box whose lower corner is above the upper one, or NaN, is not found.
         constructor: ``"sah"`` (the surface area heuristic, whose trees are the fastest to query), ``"median"`` or
-            ``"lbvh"`` (Morton codes, the fastest to build); ``"sah"`` when left out.
+            ``"lbvh"`` (Morton codes, the fastest to build); ``"sah"`` when left out. On CUDA devices, trees are always
+            built by Morton codes.
         groups: An array of int32, the group of each box. Each group has a subtree of its own, whose node
             ``wp.bvh_get_group_root`` gives for queries.
-        leaf_size: The most boxes of a leaf.
+        leaf_size: The most boxes of a leaf; on CUDA devices, leaves have one box.
 
     Attributes:
         device: Where it lies.
@@ -208,10 +228,10 @@ class Bvh(Queried):
         groups: array | None = None,
         leaf_size: int = 1,
     ) -> None:
-        self.lowers, self.uppers = (
-            checked("Bvh()", name, given, VEC3) for name, given in (("lowers", lowers), ("uppers", uppers))
-        )
-        self.groups = None if groups is None else checked("Bvh()", "groups", groups, ir.int32)
+        self.lowers = checked("Bvh()", "lowers", lowers, VEC3)
+        self.device = self.lowers.device
+        self.uppers = checked("Bvh()", "uppers", uppers, VEC3, self.device)
+        self.groups = None if groups is None else checked("Bvh()", "groups", groups, ir.int32, self.device)
         count = self.lowers.size
         for name, other in (("upper corners", self.uppers), ("groups", self.groups)):
             if other is not None and other.size != count:
@@ -220,9 +240,8 @@ class Bvh(Queried):
             raise RuntimeError(f"Bvh() takes up to {MOST_ITEMS} boxes, got {count}")
         if operator.index(leaf_size) < 1:
             raise ValueError(f"Bvh(): a leaf has at least one box, got leaf_size={leaf_size}")
-        self.device = self.lowers.device
         self._constructor = BvhConstructor.of(constructor)
-        self._tree = Tree(count, leaf_size, self.device)
+        self._tree = tree_on(self.device, count, leaf_size)
         self._descriptor = Descriptor(self._kind, self.device)
         self._build(self._constructor)
 
@@ -232,7 +251,7 @@ class Bvh(Queried):
 
     def refit(self) -> None:
         """Fit the tree to corners that have changed; its structure stays. Launches under way must have ended."""
-        now_and_in_graphs("refit", self._refit)
+        now_and_in_graphs("refit", self.device, self._refit)
 
     def _refit(self) -> None:
         self._tree.refit(self.lowers, self.uppers)
@@ -245,10 +264,11 @@ class Bvh(Queried):
             constructor: How; as it was built when left out.
 
         Raises:
+            RuntimeError: The tree has groups and lies on a CUDA device, and a graph is captured.
             ValueError: There is no such constructor.
         """
         method = self._constructor if constructor is None else BvhConstructor.of(constructor)
-        now_and_in_graphs("rebuild", functools.partial(self._build, method))
+        now_and_in_graphs("rebuild", self.device, functools.partial(self._build, method))
         self._constructor = method
 
     def __repr__(self) -> str:

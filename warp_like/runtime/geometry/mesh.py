@@ -15,10 +15,10 @@ from warp_like.runtime.geometry.bvh import (
     MOST_ITEMS,
     VEC3,
     BvhConstructor,
-    FaceTree,
-    Tree,
     checked,
+    faces_of,
     now_and_in_graphs,
+    tree_on,
 )
 from warp_like.runtime.geometry.moments import moments
 from warp_like.runtime.kernels.decorators import kernel
@@ -51,7 +51,7 @@ class Mesh(Queried):
     it keeps the memory; one in an array does not.
 
     Args:
-        points: An array of ``wp.vec3`` on the CPU: the vertices.
+        points: An array of ``wp.vec3``: the vertices. The mesh lies on its device.
         indices: An array of int32: the vertices of each face, three in a row.
         velocities: An array of ``wp.vec3``: the velocity of each vertex, for ``wp.mesh_eval_velocity``.
         bvh_constructor: How the tree is built; see ``wp.Bvh``.
@@ -96,10 +96,10 @@ class Mesh(Queried):
         groups: array | None = None,
     ) -> None:
         self._points = checked("Mesh()", "points", points, VEC3)
-        self.indices = checked("Mesh()", "indices", indices, ir.int32)
-        self._velocities = self._of_vertices("velocities", velocities)
-        self.groups = None if groups is None else checked("Mesh()", "groups", groups, ir.int32)
         self.device = self._points.device
+        self.indices = checked("Mesh()", "indices", indices, ir.int32, self.device)
+        self._velocities = self._of_vertices("velocities", velocities)
+        self.groups = None if groups is None else checked("Mesh()", "groups", groups, ir.int32, self.device)
         count = self._require_faces()
         leaf_size = 4 if bvh_leaf_size is None else operator.index(bvh_leaf_size)
         if leaf_size < 1:
@@ -107,12 +107,12 @@ class Mesh(Queried):
         self._lowers, self._uppers = (
             new_array(element_type(vec3), (count,), self.device, zero=False) for _ in range(2)
         )
-        self._tree = Tree(count, min(leaf_size, LARGEST_LEAF), self.device)
+        self._tree = tree_on(self.device, count, min(leaf_size, LARGEST_LEAF))
         self._bvh = Descriptor(ObjectKind.BVH, self.device)
         self._descriptor = Descriptor(self._kind, self.device)
         self._find_boxes()
         self._tree.build(self._lowers, self._uppers, self.groups, BvhConstructor.of(bvh_constructor))
-        self._faces = FaceTree(self._tree)
+        self._faces = faces_of(self._tree)
         self._faces.fill(self._points, self.indices)
         self._moments: array | None = None
         if support_winding_number:
@@ -139,14 +139,14 @@ class Mesh(Queried):
     def _of_vertices(self, name: str, given: Any) -> array | None:
         if given is None:
             return None
-        found = checked("Mesh", name, given, VEC3)
+        found = checked("Mesh", name, given, VEC3, self.device)
         if found.size != self._points.size:
             raise RuntimeError(f"Mesh: there are {self._points.size} points, and `{name}` has {found.size}")
         return found
 
     def _find_boxes(self) -> None:
         arrays = [self._points, self.indices, self._lowers, self._uppers]
-        launch(_face_boxes, self._tree.count, arrays, record_tape=False)
+        launch(_face_boxes, self._tree.count, arrays, device=self.device, record_tape=False)
 
     def _find_moments(self) -> None:
         if self._moments is not None:
@@ -200,7 +200,7 @@ class Mesh(Queried):
     def refit(self) -> None:
         """Fit the tree to points that have moved; its structure stays. Launches under way must have ended."""
         self._find_boxes()
-        now_and_in_graphs("refit", self._refit)
+        now_and_in_graphs("refit", self.device, self._refit)
 
     def _refit(self) -> None:
         self._tree.refit(self._lowers, self._uppers)
