@@ -72,3 +72,5 @@ def test_meshes(device):
         np.testing.assert_allclose(t.numpy()[hit, 0], lengths.min(1)[hit], rtol=1e-4, atol=1e-5)
         off = np.linalg.norm(y.numpy() - x, axis=1)
         np.testing.assert_allclose(off, distance(p * np.float32(scale), faces, x).min(1), rtol=1e-4, atol=2e-5)
+    with pytest.raises(NotImplementedError, match="winding numbers are supported on the CPU alone"):
+        wp.Mesh(points, mesh.indices, support_winding_number=True)

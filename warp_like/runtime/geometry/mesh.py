@@ -15,6 +15,7 @@ from warp_like.runtime.geometry.bvh import (
     MOST_ITEMS,
     VEC3,
     BvhConstructor,
+    Tree,
     checked,
     faces_of,
     now_and_in_graphs,
@@ -68,6 +69,7 @@ class Mesh(Queried):
         TypeError: An argument is no array.
         RuntimeError: An array has another dtype, size or place, or is not contiguous.
         ValueError: A face names a vertex that is not there, or there is no such constructor.
+        NotImplementedError: Winding numbers are to be supported on a CUDA device.
 
     Example:
         >>> points = wp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]], dtype=wp.vec3)
@@ -97,6 +99,8 @@ class Mesh(Queried):
     ) -> None:
         self._points = checked("Mesh()", "points", points, VEC3)
         self.device = self._points.device
+        if support_winding_number and not self.device.is_cpu:
+            raise NotImplementedError("Mesh(): winding numbers are supported on the CPU alone in this release")
         self.indices = checked("Mesh()", "indices", indices, ir.int32, self.device)
         self._velocities = self._of_vertices("velocities", velocities)
         self.groups = None if groups is None else checked("Mesh()", "groups", groups, ir.int32, self.device)
@@ -149,7 +153,7 @@ class Mesh(Queried):
         launch(_face_boxes, self._tree.count, arrays, device=self.device, record_tape=False)
 
     def _find_moments(self) -> None:
-        if self._moments is not None:
+        if self._moments is not None and isinstance(self._tree, Tree):
             corners = self._points.numpy()[self.indices.numpy().reshape(-1, 3)]
             self._moments.assign(moments(self._tree, corners).ravel())
 
