@@ -37,7 +37,7 @@ ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
 SOURCES := warp_like examples tests docs .ci build_lib.py build_contract.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: help demo test test-cuda test-ptx test-public test-versions test-long soak fuzz sanitize lint format docs bench build dist clean
+.PHONY: help demo test test-cuda test-ptx test-public test-versions test-long soak fuzz sanitize windows lint format docs bench build dist clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -89,6 +89,10 @@ test-public: ## every kernel of pinned public packages, and programs compared wi
 
 test-versions: ## interoperability with the oldest and newest supported versions; installs into build/versions
 	$(PYTHON) .ci/versions.py $(ARGS)
+
+windows: ## the native extension for Windows, cross-compiled into build/windows; runs a kernel under Wine if there is one
+	@$(ENVIRONMENT) test
+	$(BIN)/python .ci/windows.py $(ARGS)
 
 lint: ## formatting, lint rules, types
 	@$(ENVIRONMENT) test

@@ -23,7 +23,7 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 WORKFLOWS = {file.stem: file for file in (ROOT / ".github" / "workflows").iterdir()}
 CALLED = {
     "ci": {"build", "lint", "test", "docs", "dist"},
-    "weekly": {"sanitize", "test-versions", "test"},
+    "weekly": {"sanitize", "test-versions", "test", "windows"},
     "wheels": set(),
 }
 """Which targets of the Makefile the jobs of a workflow call."""
@@ -148,9 +148,10 @@ def test_wheels_are_built_for_what_the_package_claims() -> None:
     builds = re.search(r"^build = \[(.*)\]$", settings, re.MULTILINE)
     assert builds is not None
     assert re.findall(r'"cp(\d)(\d+)-\*"', builds[1]) == [tuple(v.split(".")) for v in claimed_versions()]
-    systems = set(re.findall(r'"Operating System :: (?:POSIX :: )?(\w+)"', PYPROJECT))
+    systems = set(re.findall(r'"Operating System :: (?:POSIX :: |Microsoft :: )?(\w+)"', PYPROJECT))
     machines = read(WORKFLOWS["wheels"])["jobs"]["wheels"]["strategy"]["matrix"]["machine"]
-    assert {{"ubuntu": "Linux", "macos": "MacOS"}[machine.partition("-")[0]] for machine in machines} == systems
+    named = {"ubuntu": "Linux", "macos": "MacOS", "windows": "Windows"}
+    assert {named[machine.partition("-")[0]] for machine in machines} == systems
     assert {machine.endswith("-arm") for machine in machines if machine.startswith("ubuntu")} == {False, True}
 
 
