@@ -7,7 +7,7 @@ Group: Solids
 You learn: finite elements in a few dozen lines: a kernel writes blocks of 2 x 2 for
     ``wp.sparse.bsr_set_from_triplets``, and ``wp.optim.linear.cg`` solves.
 Check: the solid beam bends as the theory of S. Timoshenko says, within 2 %; the truss
-    is 1.1 times as stiff at least as a beam of the same weight that is thinner.
+    is at least 1.1 times as stiff as a plain beam of the same weight.
 Method: bilinear elements in plane stress; M. P. Bendsoe, O. Sigmund, "Topology
     optimization", 2003.
 """

@@ -68,7 +68,7 @@ def time_step(scene) -> float:
 def compare(
     name: str, warp_path: str | None, rounds: int
 ) -> tuple[dict[str, float], str]:
-    """Return both frameworks' median milliseconds of a step, and Warp's version."""
+    """Return median milliseconds of a step with the load, and Warp's version."""
     paths = [
         str(HERE.parents[1]),
         *([warp_path] if warp_path else []),
@@ -92,7 +92,7 @@ def compare(
                 worker.stdin.flush()
                 times[framework].append(float(worker.stdout.readline()))
     medians = {name: round(statistics.median(t), 4) for name, t in times.items()}
-    return medians, versions["warp"]
+    return {**medians, "load": round(os.getloadavg()[0], 1)}, versions["warp"]
 
 
 def processor() -> str:
