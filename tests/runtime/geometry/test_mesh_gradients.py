@@ -25,9 +25,8 @@ def mixed(mesh: wp.uint64, x: V3, d: V3, out: wp.array(dtype=float)):
 def near_sign(mesh: wp.uint64, x: V3, d: V3, out: wp.array(dtype=float)):
     i = wp.tid()
     a = wp.mesh_query_point_sign_normal(mesh, x[i], 100.0)
-    b = wp.mesh_query_point(mesh, x[i], 100.0)
     y = wp.mesh_eval_position(mesh, a.face, a.u, a.v)
-    out[i] = a.sign * wp.length(y - x[i]) + b.sign * b.u
+    out[i] = a.sign * (wp.length(y - x[i]) + a.u)
 
 
 @wp.kernel
