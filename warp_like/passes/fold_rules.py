@@ -75,7 +75,7 @@ def _adds_nothing(zero: Value, x: Value, sign: float) -> bool:
     scalar, got = scalar_of(zero.type), ops.constant_value(zero)
     if scalar is not None and scalar.is_int:
         return True
-    signs = {sign * math.copysign(1.0, c) for c in (got if isinstance(got, tuple) else (got,))}  # type: ignore[arg-type]
+    signs = {sign * math.copysign(1.0, c) for c in (got if isinstance(got, tuple) else (got,))}
     return signs == {-1.0} or _is_no_negative_zero(x)
 
 
