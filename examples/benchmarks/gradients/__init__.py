@@ -18,6 +18,6 @@ def all_problems(quick: bool) -> list[Problem]:
         Network(2**6 if quick else 2**14),
         DeepNetwork(2**6 if quick else 2**16),
         Pendulum(2**6 if quick else 2**16, steps=16),
-        Pendulum(2**3 if quick else 2**12, steps=1000),
+        Pendulum(2**4 if quick else 2**12, steps=1000),
         Springs(8 if quick else 128),
     ]
