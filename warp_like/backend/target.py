@@ -60,7 +60,8 @@ class Target(Frozen):
     @property
     def has_native_searches(self) -> bool:
         """Whether functions of the extension may search trees in place of the kernel's own code."""
-        return self.triple.startswith("x86_64") and {"avx2", "fma"} <= self.feature_set
+        suits = self.triple.startswith("x86_64") and "windows" not in self.triple  # as in native/CMakeLists.txt
+        return suits and {"avx2", "fma"} <= self.feature_set
 
     @property
     def vector_bits(self) -> int:
