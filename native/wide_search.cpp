@@ -351,9 +351,10 @@ const T* at_address(uint64_t address) {
 
 }  // namespace wl
 
-extern "C" int32_t wl_tree_ray(uint64_t nodes, uint64_t places, uint64_t corners, uint64_t wide, int32_t node_count,
-                               float x, float y, float z, float dx, float dy, float dz, float max_t, int32_t root,
-                               int32_t any) {
+extern "C" {
+
+int32_t wl_tree_ray(uint64_t nodes, uint64_t places, uint64_t corners, uint64_t wide, int32_t node_count, float x,
+                    float y, float z, float dx, float dy, float dz, float max_t, int32_t root, int32_t any) {
     using namespace wl;
     if (node_count <= 0) return -1;
     if (!(finite(x) && finite(y) && finite(z) && finite(dx) && finite(dy) && finite(dz))) return -1;
@@ -369,12 +370,14 @@ extern "C" int32_t wl_tree_ray(uint64_t nodes, uint64_t places, uint64_t corners
                             : ray_search<false>(tree, blocks, ray, max_t, any != 0);
 }
 
-extern "C" int32_t wl_tree_point(uint64_t, uint64_t, uint64_t corners, uint64_t wide, int32_t node_count, float x,
-                                 float y, float z, float max_dist) {
+int32_t wl_tree_point(uint64_t, uint64_t, uint64_t corners, uint64_t wide, int32_t node_count, float x, float y,
+                      float z, float max_dist) {
     using namespace wl;
     if (node_count <= 0 || !(max_dist > 0) || !(finite(x) && finite(y) && finite(z))) return -1;
     const float point[3] = {x, y, z}, square = max_dist * max_dist;
     const float nearest = square < kInfinity ? square : 3.4028234e38f;  // so that no empty box is near
     return point_search(at_address<WideNode>(wide), at_address<FaceBlock>(corners), point, nearest);
 }
+
+}  // extern "C"
 #endif

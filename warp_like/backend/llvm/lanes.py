@@ -474,7 +474,7 @@ def reduce_together(w: Writer, kind: str, t: LaneScalar, parts: Sequence[str], m
     """Return what ``last`` or ``reduce`` gives for each of ``parts``."""
     if kind == "last":
         return [last(w, t, x, mask) for x in parts]
-    if kind != "add" or not t.is_float or len(parts) == 1:
+    if not KINDS[kind].sign or not t.is_float or len(parts) == 1:
         return [reduce(w, kind, t, x, mask) for x in parts]
     return lane_sums(w, t, [_masked(w, kind, t, x, mask) for x in parts])
 

@@ -276,7 +276,8 @@ def _dependent(b: Block, values: Iterable[Value]) -> set[Value]:
 
 def _reduces(loop: Op) -> bool:
     """Whether each iteration adds over the lanes, which takes as long for several registers as for one."""
-    return any(isinstance(o, ops.LaneReduce) and o.kind == "add" for r in loop.regions() for o in r.walk())
+    reductions = (o.kind for r in loop.regions() for o in r.walk() if isinstance(o, ops.LaneReduce))
+    return any(kind in KINDS and KINDS[kind].sign for kind in reductions)
 
 
 def _reduces_in_registers(f: Function) -> bool:
