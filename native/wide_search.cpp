@@ -258,10 +258,6 @@ inline V dot(const V* a, const V* b) {
     return _mm256_fmadd_ps(a[0], b[0], _mm256_fmadd_ps(a[1], b[1], _mm256_mul_ps(a[2], b[2])));
 }
 
-inline void subtract(const V* a, const V* b, V* out) {
-    for (int k = 0; k < 3; ++k) out[k] = _mm256_sub_ps(a[k], b[k]);
-}
-
 inline void cross(const V* a, const V* b, V* out) {
     out[0] = _mm256_fmsub_ps(a[1], b[2], _mm256_mul_ps(a[2], b[1]));
     out[1] = _mm256_fmsub_ps(a[2], b[0], _mm256_mul_ps(a[0], b[2]));
