@@ -62,3 +62,27 @@ def test_trees_are_sound(n, kind):
     moved = [wp.array(a * np.float32(3), dtype=wp.vec3) for a in (low, high)]
     tree.refit(*moved)
     require_sound(tree, low * np.float32(3), high * np.float32(3))
+
+
+def test_a_captured_build_and_refit_follow_the_boxes():
+    rng = np.random.default_rng(5)
+    low, moved = (rng.uniform(-1, 1, (100, 3)).astype(np.float32) for _ in range(2))
+    lowers, uppers = wp.array(low, dtype=wp.vec3), wp.array(low + 0.125, dtype=wp.vec3)
+    tree = DeviceTree(100, wp.get_device("cpu"))
+    with wp.ScopedCapture("cpu") as building:
+        tree.build(lowers, uppers, None, None)
+    with wp.ScopedCapture("cpu") as refitting:
+        tree.refit(lowers, uppers)
+    with wp.ScopedCapture("cpu"), pytest.raises(RuntimeError, match="groups"):
+        tree.build(lowers, uppers, wp.zeros(100, dtype=int), None)
+    for boxes in (low, moved):
+        lowers.assign(boxes)
+        uppers.assign(boxes + np.float32(0.125))
+        wp.capture_launch(building.graph)
+        require_sound(tree, boxes, boxes + np.float32(0.125))
+    order = tree.order.numpy()[:100].copy()
+    lowers.assign(low)
+    uppers.assign(low + np.float32(0.5))
+    wp.capture_launch(refitting.graph)
+    require_sound(tree, low, low + np.float32(0.5))
+    np.testing.assert_array_equal(tree.order.numpy()[:100], order)
