@@ -86,11 +86,12 @@ def test_every_row_with_a_reference_can_be_called(case: Case) -> None:
 
 
 def test_all_builtins_but_a_few_can_be_called() -> None:
-    """The others take arrays, tiles or ids, or draw in a loop that only the kernel language has."""
+    """The others take arrays, tiles, ids or objects, or draw in a loop that only the kernel language has."""
     rows = [row for name in public_builtins() for row in Builtin(name).rows if row.ref is None and row.group != "Tiles"]
     only_kernels = {row.name for row in rows if not (is_query(row) or any(isinstance(p, TileOf) for p in row.patterns))}
     atomics = {f"atomic_{kind}" for kind in ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")}
-    assert only_kernels == {"tid", "poisson", "sample_cdf", "address_of", "shared_array", *atomics}
+    objects = {"mesh_get", "texture_sample", "volume_lookup", "volume_sample", "volume_store"}
+    assert only_kernels == {"tid", "poisson", "sample_cdf", "address_of", "shared_array", *atomics, *objects}
 
 
 def test_constructors() -> None:

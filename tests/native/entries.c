@@ -21,6 +21,9 @@ void (*wl_stack_grow)(Context*, int64_t);
 void (*wl_poll)(Context*);
 int32_t (*wl_is_live)(uint64_t, int32_t);
 void* (*wl_local_memory)(Context*, int64_t);
+int32_t (*wl_tree_ray)(uint64_t, uint64_t, uint64_t, uint64_t, int32_t, float, float, float, float, float, float, float,
+                       int32_t, int32_t);
+int32_t (*wl_tree_point)(uint64_t, uint64_t, uint64_t, uint64_t, int32_t, float, float, float, float);
 void (*wl_print_begin)(Context*);
 void (*wl_print_bool)(Context*, int32_t);
 void (*wl_print_i64)(Context*, int64_t);

@@ -92,7 +92,7 @@ def test_a_pass_that_does_not_do_its_work_is_named(name, monkeypatch):
     checked = pipeline.Options(verify=True)
     run = pipeline.finish if name in ("expand", "lower_large_values") else pipeline.prepare
     run(_function(build), checked)
-    monkeypatch.setattr(pipeline, name, lambda g, *_: g)
+    monkeypatch.setattr(pipeline, name, lambda g, *_, **__: g)
     with pytest.raises(InvalidIR, match=f"after {name}: .*{rule.text}"):
         run(_function(build), checked)
 

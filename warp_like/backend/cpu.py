@@ -77,7 +77,7 @@ def _emitted(
         if lowered.straight:
             tidy(llvm, module, machine)
         elif lowered.in_lanes:
-            simplify(module, machine)
+            simplify(module, machine, level=2 if lowered.has_lines else 1)
         else:
             optimize(llvm, module, machine, vectorize=vectorize, unroll=unroll)
         return emit(machine, module)

@@ -128,13 +128,15 @@ def optimize(
         raise InvalidCode(str(e)) from None
 
 
-def simplify(module: Any, machine: Any) -> None:
-    """Run LLVM's simplifications of level 1 over each function of ``module``, for code that has its vectors already.
+def simplify(module: Any, machine: Any, *, level: int = 1) -> None:
+    """Run LLVM's simplifications over each function of ``module``, for code that has its vectors already.
 
     They remove what is computed twice, move out of loops what stays the same, and keep arrays in registers. The
     standard pipeline takes twice as long, mostly between functions and for vectors, and gains nothing here.
+    Level 2 also threads jumps. Code that says its lines needs that: where the ends of two branches are joined, the code
+    generator forgets which lines they are of.
     """
-    builder = _builder(machine, 1)
+    builder = _builder(machine, level)
     defined = [f for f in module.functions if not f.is_declaration]
     _run(builder.getFunctionPassManager(), builder, *defined)
 

@@ -90,7 +90,7 @@ def test_what_is_dropped_is_freed(make, kernel):
         assert not _native.is_object(number, ObjectKind.ANY, -1)
         used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert used[-1] - used[9] < 10_000
+    assert np.median(np.diff(used[8:])) < 500  # at times, something else grows
 
 
 @pytest.mark.parametrize(("make", "kernel"), KINDS)

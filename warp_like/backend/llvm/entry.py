@@ -64,6 +64,7 @@ class Lowered(NamedTuple):
         in_lanes: Whether its loops work on vectors already.
         places: For CUDA, the places in the source that columns of line information stand for.
         tiled: Whether it works on tiles, with loops over their elements.
+        has_lines: Whether it says which lines of the source it comes from.
     """
 
     text: str
@@ -72,6 +73,7 @@ class Lowered(NamedTuple):
     in_lanes: bool = False
     places: tuple[Loc, ...] = ()
     tiled: bool = False
+    has_lines: bool = False
 
 
 def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
@@ -113,7 +115,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         grid = kind(w, ndim, f, run)
         grid.write()
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
-    return Lowered(text, w.faults, straight, f.schedule.lanes > 1, w.places, f.is_tiled)
+    return Lowered(text, w.faults, straight, f.schedule.lanes > 1, w.places, f.is_tiled, options.lineinfo)
 
 
 def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
