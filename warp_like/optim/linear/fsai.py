@@ -14,8 +14,8 @@ import numpy as np
 
 import warp_like as wp
 from warp_like.optim.linear import fsai_rows as kernels
-from warp_like.optim.linear.gradient import paused
 from warp_like.optim.linear.operators import LinearOperator, numbers
+from warp_like.runtime.memory.recorder import paused
 from warp_like.sparse import BsrMatrix, bsr_transposed, bsr_zeros
 
 _FLOORS = {wp.float16: 1e-3, wp.float32: 1e-6, wp.float64: 1e-12}

@@ -7,8 +7,6 @@ solution ``l`` of the adjoint system ``A^T l = g``, and that with respect to ele
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import warp_like as wp
@@ -56,16 +54,6 @@ def _subtract_product(left: wp.array[Any], right: wp.array[Any], gradient: wp.ar
 def recording_tape() -> Any:
     """Return the tape that records what this thread does, or None."""
     return recorder.active if isinstance(recorder.active, wp.Tape) else None
-
-
-@contextlib.contextmanager
-def paused() -> Iterator[None]:
-    """Record nothing meanwhile."""
-    active, recorder.active = recorder.active, None
-    try:
-        yield
-    finally:
-        recorder.active = active
 
 
 def elements_of(op: LinearOperator) -> Any:

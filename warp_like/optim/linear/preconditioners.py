@@ -7,8 +7,8 @@ from typing import Any
 import warp_like as wp
 from warp_like.optim.linear.cholesky import incomplete_cholesky
 from warp_like.optim.linear.fsai import FSAI
-from warp_like.optim.linear.gradient import paused
 from warp_like.optim.linear.operators import LinearOperator, aslinearoperator, numbers
+from warp_like.runtime.memory.recorder import paused
 from warp_like.sparse import BsrMatrix, bsr_get_diag
 
 _TOO_SMALL = {wp.float16: 1e-3, wp.float32: 1e-6, wp.float64: 1e-12}

@@ -17,6 +17,7 @@ from warp_like.base.warn import warn
 from warp_like.optim.linear import gradient
 from warp_like.optim.linear.dots import Dots
 from warp_like.optim.linear.operators import LinearOperator, aslinearoperator, numbers, scalar_type
+from warp_like.runtime.memory.recorder import paused
 
 EPSILON = {wp.float16: 2.0**-10, wp.float32: 2.0**-23, wp.float64: 2.0**-52}
 """The precision of the types that solvers take."""
@@ -119,7 +120,7 @@ class LinearSolverState:
         self._systems = self._A.batch_count
         self._maxiter = max(1, math.ceil(maxiter)) if maxiter else max(1, self._size // self._systems)
         self._cur_iter_and_condition = wp.zeros(2, dtype=int, device=self._device)
-        with gradient.paused():
+        with paused():
             self._dots = Dots(self._size, self._dot_rows(), self._A.batch_offsets, self._device)
         self._limit_sq, self._residual_sq = (self._numbers_for_systems() for _ in range(2))
         self._allocate()
@@ -227,7 +228,7 @@ class LinearSolverState:
         A, b, x, M = problem.A, problem.b, problem.x, problem.M
         elements = gradient.elements_of(A)
         arrays = [a for a in (b, elements) if a is not None and a.requires_grad]
-        with gradient.paused():
+        with paused():
             found = wp.clone(x, requires_grad=False)
             matrix = gradient.Snapshot(A, self._is_symmetric) if arrays else None
             result = self._solve(Problem(A, b, found, M))
@@ -239,7 +240,7 @@ class LinearSolverState:
         x.assign(found)
 
         def backward() -> None:
-            with gradient.paused():
+            with paused():
                 adjoint = wp.zeros_like(x, requires_grad=False)
                 self._solve_adjoint(matrix.transposed(), x.grad, adjoint, M)
                 if b.requires_grad:

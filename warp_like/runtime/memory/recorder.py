@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from warp_like import _native
@@ -10,6 +12,16 @@ from warp_like import _native
 recorder = _native.Recorder()
 """What takes part in the operations of the thread that asks: ``active`` is a Tape or a Capture, ``graph`` the Graph
 that is being captured, and both are None at first. It is native so that launches can ask without Python."""
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """Record nothing meanwhile."""
+    active, recorder.active = recorder.active, None
+    try:
+        yield
+    finally:
+        recorder.active = active
 
 
 stream_captures: list[Any] = []
