@@ -34,16 +34,17 @@ FLOORS = (
 )
 """Bottom first; a module imports from its own floor and from those below."""
 
-ABOVE = ("jax_experimental", "optim", "sparse")
+ABOVE = ("geometry", "jax_experimental", "optim", "sparse")
 """Folders above all floors, which nothing below imports, as the modules beside them."""
 
-ON_THE_PUBLIC_API = ("optim", "sparse")
+ON_THE_PUBLIC_API = ("geometry", "optim", "sparse")
 """Those of them that are written in kernels and whole-array operations, as a user's package would be."""
 
 NOT_PUBLIC = {
+    "warp_like.base.missing_names",
     "warp_like.base.provider",
     "warp_like.base.warn",
-    "warp_like.runtime.memory.recorder",  # solvers record their adjoint solve in place of their launches
+    "warp_like.runtime.memory.recorder",  # solvers and surfaces choose what a tape records of them
 }
 """What these use beside the public API, which has nothing like it."""
 

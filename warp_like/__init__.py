@@ -114,6 +114,7 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "BvhQuery": ("warp_like.values.geometry", "BvhQuery"),
     "HashGrid": ("warp_like.runtime.geometry.hash_grid", "HashGrid"),
     "HashGridQuery": ("warp_like.values.geometry", "HashGridQuery"),
+    "MarchingCubes": ("warp_like.geometry.marching_cubes", "IsoSurfaceMarchingCubes"),
     "Mesh": ("warp_like.runtime.geometry.mesh", "Mesh"),
     **{
         name: ("warp_like.values.geometry", name)
@@ -124,6 +125,7 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
         for name in ("Texture", "Texture1D", "Texture2D", "Texture3D", "TextureAddressMode", "TextureFilterMode")
     },
     "Volume": ("warp_like.runtime.geometry.volume", "Volume"),
+    "geometry": ("warp_like.geometry", None),
     "get_cpu_kernel_cache_key": ("warp_like.compiler.host", "get_cpu_kernel_cache_key"),
     "jax": ("warp_like.jax", None),
     "jax_callable": ("warp_like.interop.jaxffi", "jax_callable"),

@@ -32,7 +32,7 @@ def public() -> Iterator[tuple[str, Any]]:
     """Public functions and classes of the host: builtins and types have pages of their own."""
     in_kernels, types = public_builtins(), wp.types.NAMES
     modules = {"": wp, "utils.": wp.utils, "autograd.": wp.autograd, "optim.": wp.optim}
-    modules |= {"sparse.": wp.sparse, "optim.linear.": wp.optim.linear}
+    modules |= {"geometry.": wp.geometry, "sparse.": wp.sparse, "optim.linear.": wp.optim.linear}
     for prefix, module in modules.items():
         for name in getattr(module, "__all__", dir(module)):
             found = getattr(module, name)
@@ -91,5 +91,5 @@ def test_name_is_documented(name: str) -> None:
     found = dict(public())[name]
     assert inspect.getdoc(found)
     listed = re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", PAGE.read_text(encoding="utf-8"))
-    whole_module = name.startswith(("utils.", "sparse.", "optim.linear."))
+    whole_module = name.startswith(("utils.", "geometry.", "sparse.", "optim.linear."))
     assert listed or whole_module or name in IN_PART, f"{name} is not in docs/reference/api.md"

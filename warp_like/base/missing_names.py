@@ -22,11 +22,17 @@ MISSING: dict[str, str] = {
         "arrays of Omniverse's Fabric are": ("fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray"),
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),
         "options of snippets' builds are": ("ModuleBuildOptions"),
-        "the module is": ("fem geometry"),
+        "this part of the module is": (
+            "geometry.IsoSurfaceNets geometry.SweptVolumeSignMode geometry.delaunay_edge_flip "
+            "geometry.find_triangle_neighbor_edge_index geometry.lipschitz_octree geometry.sparse_marching_cubes "
+            "geometry.sparse_marching_cubes_from_cells geometry.swept_volume_bounds geometry.swept_volume_field "
+            "geometry.swept_volume_mesh geometry.swept_volume_sdf geometry.tri_tri_adjacency"
+        ),
+        "the module is": ("fem"),
     }.items()
     for name in names.split()
 }
-"""The names, and the subject of the sentence that says so."""
+"""The names, those of modules with the module before them, and the subject of the sentence that says so."""
 
 OTHER_NAMES = {
     **dict.fromkeys(("thread_id", "get_thread_id", "thread_index", "global_id", "program_id", "threadIdx"), "tid"),

@@ -1,0 +1,18 @@
+"""Geometry of whole arrays: ``import warp_like.geometry``, as ``warp.geometry``.
+
+It is written in kernels and whole-array operations of the public API. All functions run on the device of their arrays.
+"""
+
+from __future__ import annotations
+
+from warp_like.base import missing_names as _missing_names
+from warp_like.geometry.iso_surface import IsoSurfaceBase
+from warp_like.geometry.marching_cubes import IsoSurfaceMarchingCubes
+
+__all__ = ["IsoSurfaceBase", "IsoSurfaceMarchingCubes"]
+
+
+def __getattr__(name: str) -> object:
+    why = _missing_names.sentence(f"geometry.{name}")
+    text = f"module 'warp_like.geometry' has no attribute {name!r}"
+    raise AttributeError(f"{text}: {why}; {_missing_names.PAGE}" if why else text)
