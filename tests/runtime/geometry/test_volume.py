@@ -282,6 +282,28 @@ def test_damaged_files_raise(tmp_path, codec):
     assert raised > 20
 
 
+def test_numbers_that_overflow_are_damage(tmp_path):
+    """A link whose end is beyond 64 bits, for each level of the tree, and a size that is no size of memory."""
+    volume = wp.Volume.allocate([0, 0, 0], [7, 7, 7], 1.0)
+    grid, it = volume._grid, volume._grid.layout
+    upper = grid.root + it.root_size + it.tile_size
+    lower = upper + it.upper_size
+    links = (
+        (grid.root, grid.root + it.root_size + 8),
+        (upper, upper + it.upper_table),
+        (lower, lower + it.lower_table),
+    )
+    for node, link in links:
+        data = grid.data.copy()
+        data[link : link + 8].view(np.int64)[0] = 2**63 - 8 - node
+        with pytest.raises(nanovdb.Damaged, match="lies out of it"):
+            nanovdb.Grid(data)
+    packed = bytearray(volume.save_to_nvdb(tmp_path / "a.nvdb", "zip").read_bytes())
+    packed[16:24] = b"\xff" * 8
+    with pytest.raises(nanovdb.Damaged, match="file is damaged"):
+        wp.Volume.load_from_nvdb(bytes(packed))
+
+
 def test_layouts_are_those_of_nanovdb():
     """Sizes of the root, its rows, upper and lower nodes and tiles, as in the format's own table."""
     known = {

@@ -159,7 +159,7 @@ class Grid:
         return int(self.data[at : at + 8].view(np.int64)[0])
 
     def _require(self, nodes: Bytes, size: int, what: str) -> None:
-        wrong = (nodes < TREE + 64) | (nodes + size > self.data.size) | (nodes % 8 != 0)
+        wrong = (nodes < TREE + 64) | (nodes > self.data.size - size) | (nodes % 8 != 0)  # a sum could overflow
         if wrong.any() or len(nodes) * size > self.data.size:
             raise Damaged(f"the NanoVDB grid is damaged: {what} lies out of it, or in another one")
 
@@ -302,7 +302,7 @@ def loaded(raw: bytes) -> Bytes:
     """
     try:
         return _loaded(raw)
-    except (struct.error, zlib.error, ValueError, IndexError) as error:
+    except (struct.error, zlib.error, ValueError, IndexError, OverflowError) as error:
         raise Damaged(f"the NanoVDB file is damaged: {error}") from error
 
 
