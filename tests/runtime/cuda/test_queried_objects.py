@@ -6,7 +6,7 @@ import pytest
 import warp_like as wp
 from tests.runtime.geometry.test_bvh import visit as walk_boxes
 from tests.runtime.geometry.test_hash_grid import candidates, in_order, run, visit, visit_with_for
-from tests.runtime.geometry.test_mesh import ball, cast, distance, nearest, points_and_directions, rays_on
+from tests.runtime.geometry.test_mesh import ball, cast, depths, distance, nearest, points_and_directions, rays_on
 
 
 def test_hash_grids(device):
@@ -74,3 +74,34 @@ def test_meshes(device):
         np.testing.assert_allclose(off, distance(p * np.float32(scale), faces, x).min(1), rtol=1e-4, atol=2e-5)
     with pytest.raises(NotImplementedError, match="winding numbers are supported on the CPU alone"):
         wp.Mesh(points, mesh.indices, support_winding_number=True)
+
+
+def test_gradients_under_captures(device):
+    """Each run of a graph adds to the gradient of the capture; launches before and after it to that of the time."""
+    p, faces = ball(3)
+    x, d = (wp.array(a, dtype=wp.vec3, device=device) for a in points_and_directions(40))
+    points = wp.array(p, dtype=wp.vec3, requires_grad=True, device=device)
+    mesh = wp.Mesh(points, wp.array(faces.ravel(), dtype=int, device=device))
+    out = wp.zeros(40, dtype=float, device=device)
+    adj = wp.ones(40, dtype=float, device=device)
+
+    def work():
+        adjoints = {"adj_inputs": [None] * 3, "adj_outputs": [adj], "adjoint": True}
+        wp.launch(depths, dim=40, inputs=[mesh.id, x, d], outputs=[out], device=device, **adjoints)
+
+    def after(do):
+        mesh.points.grad.zero_()
+        do()
+        return mesh.points.grad.numpy().copy()
+
+    with wp.ScopedCapture(device) as capture:
+        work()
+    wanted = after(work)
+    assert wanted.any()
+    captured = mesh.points.grad
+    np.testing.assert_allclose(after(lambda: wp.capture_launch(capture.graph)), wanted, rtol=1e-5)
+    mesh.points.grad = wp.zeros(mesh.points.size, dtype=wp.vec3, device=device)
+    np.testing.assert_allclose(after(work), wanted, rtol=1e-5)
+    assert not after(lambda: wp.capture_launch(capture.graph)).any()
+    np.testing.assert_allclose(captured.numpy(), 2 * wanted, rtol=1e-5)
+    np.testing.assert_allclose(after(work), wanted, rtol=1e-5)

@@ -182,6 +182,57 @@ def test_gradients_may_come_and_go():
     np.testing.assert_allclose(mesh.points.grad.numpy(), first, rtol=1e-5, atol=1e-6)
 
 
+def test_gradients_under_captures():
+    """Each run of a graph adds to the gradient of the capture, whatever was shown before; and the others do not."""
+    mesh, (x, d) = mesh_of(*ball(3)), points_and_directions(N)
+    tape, out = taped(mesh, depths, x, d)
+
+    def after(work):
+        mesh.points.grad.zero_()
+        out.grad.fill_(1.0)
+        work()
+        return mesh.points.grad.numpy().copy()
+
+    out.grad.fill_(1.0)
+    with wp.ScopedCapture() as capture:
+        tape.backward()
+    wanted = after(tape.backward)  # the graph has not run
+    assert wanted.any()
+    captured = mesh.points.grad
+    np.testing.assert_allclose(after(lambda: wp.capture_launch(capture.graph)), wanted, rtol=1e-5)
+    mesh.points.grad = wp.zeros(mesh.points.size, dtype=wp.vec3)
+    np.testing.assert_allclose(after(tape.backward), wanted, rtol=1e-5)
+    assert not after(lambda: wp.capture_launch(capture.graph)).any()
+    np.testing.assert_allclose(captured.numpy(), 2 * wanted, rtol=1e-5)
+    np.testing.assert_allclose(after(tape.backward), wanted, rtol=1e-5)
+
+
+def test_explicit_adjoint_launches():
+    """Of one kernel with mesh after mesh, and with another gradient: each adds to the gradient of its mesh."""
+    x, d = points_and_directions(N)
+    for size in (3, 3, 4):
+        mesh = mesh_of(*ball(size))
+        tape, out = taped(mesh, depths, x, d)
+        tape.backward(grads={out: wp.ones(N, dtype=float)})
+        wanted = mesh.points.grad.numpy().copy()
+        assert wanted.any()
+        for _ in range(2):
+            mesh.points.grad = wp.zeros(mesh.points.size, dtype=wp.vec3)
+            given = {"inputs": [mesh.id, x, d], "outputs": [out], "adj_outputs": [wp.ones(N, dtype=float)]}
+            wp.launch(depths, dim=N, **given, adj_inputs=[None] * 3, adjoint=True)
+            np.testing.assert_allclose(mesh.points.grad.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_that_are_not_contiguous_are_refused():
+    mesh, (x, d) = mesh_of(*ball(3)), points_and_directions(N)
+    memory = wp.zeros(2 * mesh.points.size, dtype=wp.vec3)
+    mesh.points.grad = memory[::2]
+    tape, out = taped(mesh, depths, x, d)
+    with pytest.raises(RuntimeError, match="the gradient of an array of a mesh is contiguous"):
+        tape.backward(grads={out: wp.ones(N, dtype=float)})
+    assert not memory.numpy().any()
+
+
 @wp.kernel
 def move(mesh: wp.uint64, x: V3, out: wp.array(dtype=float)):
     i = wp.tid()

@@ -12,6 +12,7 @@ An id is the address of a descriptor (``ir/objects.py``), which is an array of w
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from warp_like.ir import types as ir
 from warp_like.ir.objects import DESCRIPTORS, NAMES, mark_of
 from warp_like.runtime.arrays.array import array, new_array
 from warp_like.runtime.memory.allocation import element_type
+from warp_like.runtime.memory.recorder import recorder, stream_capture
 from warp_like.values.dtypes import uint64
 
 if TYPE_CHECKING:
@@ -64,7 +66,8 @@ class Descriptor:
         self.graded: dict[str, array] = {}
         self.read: list[array] = []
         self._numbers: dict[str, int] = {}
-        self._gradients: list[array | None] = []
+        self._gradients: dict[str, array | None] = {}
+        self._shown_by_graphs = False  # of streams, whose runs nobody tells of
         self.number: int = self._words.ptr
         _native.add_object(self.number, kind, -1 if device.is_cpu else device.ordinal)
         _descriptors[self.number] = self
@@ -100,11 +103,30 @@ class Descriptor:
         self._words.assign(np.array([self._numbers.get(name, 0) for name in DESCRIPTORS[self.kind]], np.uint64))
 
     def show_gradients(self) -> None:
-        """Let adjoints add to the gradients that the arrays have now."""
-        before = {name: self._numbers.get(name, 0) for name in self.graded}
-        self._gradients = [a.grad for a in self.graded.values()]  # which adjoints reach for as long as they are shown
-        now = {name: _word(g) for name, g in zip(self.graded, self._gradients, strict=True)}
-        if now != before:
+        """Let adjoints add to the gradients that the arrays have now; under a capture, in each run of the graph.
+
+        Raises:
+            RuntimeError: A gradient is not contiguous.
+        """
+        found = {name: a.grad for name, a in self.graded.items()}
+        for g in found.values():
+            if g is not None and not g.is_contiguous:
+                raise RuntimeError(f"the gradient of an array of a {NAMES[self.kind]} is contiguous, got {g!r}")
+        if recorder.graph is not None:
+            recorder.graph.add_call("show gradients", functools.partial(self._show, found))
+            return
+        graph = None if self.device.is_cpu else stream_capture()
+        if graph is not None:
+            self._shown_by_graphs = True
+            for g in found.values():
+                if g is not None:
+                    graph.keep(g)
+        self._show(found)
+
+    def _show(self, gradients: dict[str, array | None]) -> None:
+        self._gradients = gradients  # which adjoints reach for as long as they are shown
+        now = {name: _word(g) for name, g in gradients.items()}
+        if self._shown_by_graphs or any(self._numbers.get(name, 0) != number for name, number in now.items()):
             self._numbers.update(now)
             self._write()
 

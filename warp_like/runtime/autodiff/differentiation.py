@@ -56,7 +56,7 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
         return None
     require_backward(kernel)
     program = program_of(record, wrt, record.same)
-    serves_all = not (program.effects.prelaunch_copies or record.same or program.alone)
+    serves_all = not (program.effects.prelaunch_copies or record.same or program.alone or forward.objects)
     if serves_all and dispatcher is not None:
         dispatcher.install_adjoint(wrt, program.dispatcher)
     return program
