@@ -142,3 +142,22 @@ def test_threads_query_one_mesh_while_others_are_refitted():
     for t in others:
         t.join()
     assert not wrong
+
+
+def test_objects_are_made_outside_of_captures():
+    """What kernels read of an object would be written when the graph runs, and launches before that read nothing."""
+    x, made = wp.array(X, dtype=wp.vec3), mesh(wp.array(X, dtype=wp.vec3))
+    before = made.points
+
+    def replace():
+        made.points = wp.array(P, dtype=wp.vec3)
+
+    def move():
+        made.velocities = made.points
+
+    with wp.ScopedCapture():
+        for make in (lambda: wp.HashGrid(8, 8, 8), lambda: bvh(x), lambda: mesh(x), lambda: texture(x), replace, move):
+            with pytest.raises(RuntimeError, match="do it outside of the capture"):
+                make()
+    assert made.points is before
+    assert made.velocities is None

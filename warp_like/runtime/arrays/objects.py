@@ -24,7 +24,7 @@ from warp_like.ir import types as ir
 from warp_like.ir.objects import DESCRIPTORS, NAMES, mark_of
 from warp_like.runtime.arrays.array import array, new_array
 from warp_like.runtime.memory.allocation import element_type
-from warp_like.runtime.memory.recorder import recorder, stream_capture
+from warp_like.runtime.memory.recorder import recorder, refuse_capture, stream_capture
 from warp_like.values.dtypes import uint64
 
 if TYPE_CHECKING:
@@ -54,9 +54,13 @@ class Descriptor:
         changes: How often the object has changed.
         graded: The arrays of floats that kernels read from here, by the words that say where their gradients are.
         read: Other arrays that kernels read from here and that may change.
+
+    Raises:
+        RuntimeError: A capture is running, which would write it when the graph runs.
     """
 
     def __init__(self, kind: int, device: Device) -> None:
+        refuse_capture(f"making a {NAMES[kind]}")
         self.kind = kind
         self.device = device
         self.changes = 0

@@ -25,6 +25,7 @@ from warp_like.runtime.geometry.moments import moments
 from warp_like.runtime.kernels.decorators import kernel
 from warp_like.runtime.launching.launch import launch
 from warp_like.runtime.memory.allocation import element_type
+from warp_like.runtime.memory.recorder import refuse_capture
 from warp_like.values import from_ir
 from warp_like.values.dtypes import float32
 
@@ -180,11 +181,12 @@ class Mesh(Queried):
 
     @property
     def points(self) -> array:
-        """The vertices. Other ones, as many, may be assigned, which refits the tree."""
+        """The vertices. Other ones, as many, may be assigned, which refits the tree; not under a capture."""
         return self._points
 
     @points.setter
     def points(self, given: array) -> None:
+        refuse_capture("assigning the points of a mesh")
         found = self._of_vertices("points", given)
         assert found is not None
         self._points = found
@@ -193,11 +195,12 @@ class Mesh(Queried):
 
     @property
     def velocities(self) -> array | None:
-        """The velocities of the vertices, or None. Other ones may be assigned."""
+        """The velocities of the vertices, or None. Other ones may be assigned, not under a capture."""
         return self._velocities
 
     @velocities.setter
     def velocities(self, given: array | None) -> None:
+        refuse_capture("assigning the velocities of a mesh")
         self._velocities = self._of_vertices("velocities", given)
         self._publish()
 
