@@ -282,8 +282,8 @@ def test_damaged_files_raise(tmp_path, codec):
     assert raised > 20
 
 
-def test_numbers_that_overflow_are_damage(tmp_path):
-    """A link whose end is beyond 64 bits, for each level of the tree, and a size that is no size of memory."""
+def test_links_and_sizes_that_can_not_be(tmp_path):
+    """A link whose end is beyond 64 bits, for each level of the tree; a node in another; a size beyond memory."""
     volume = wp.Volume.allocate([0, 0, 0], [7, 7, 7], 1.0)
     grid, it = volume._grid, volume._grid.layout
     upper = grid.root + it.root_size + it.tile_size
@@ -298,6 +298,11 @@ def test_numbers_that_overflow_are_damage(tmp_path):
         data[link : link + 8].view(np.int64)[0] = 2**63 - 8 - node
         with pytest.raises(nanovdb.Damaged, match="lies out of it"):
             nanovdb.Grid(data)
+    data = grid.data.copy()
+    link = lower + it.lower_table  # to a tile in the lower node itself, whose links writes would change
+    data[link : link + 8].view(np.int64)[0] = 1088
+    with pytest.raises(nanovdb.Damaged, match="nodes lie in each other"):
+        nanovdb.Grid(data)
     packed = bytearray(volume.save_to_nvdb(tmp_path / "a.nvdb", "zip").read_bytes())
     packed[16:24] = b"\xff" * 8
     with pytest.raises(nanovdb.Damaged, match="file is damaged"):

@@ -163,6 +163,12 @@ class Grid:
         if wrong.any() or len(nodes) * size > self.data.size:
             raise Damaged(f"the NanoVDB grid is damaged: {what} lies out of it, or in another one")
 
+    def _require_apart(self, begins: Bytes, ends: Bytes) -> None:
+        """Refuse nodes that overlap: kernels that write voxels would write over links."""
+        order = np.argsort(begins)
+        if (begins[order][1:] < ends[order][:-1]).any():
+            raise Damaged("the NanoVDB grid is damaged: nodes lie in each other")
+
     def _tiles(self) -> tuple[Bytes, Bytes]:
         """Walk the tree from its root."""
         it = self.layout
@@ -177,17 +183,20 @@ class Grid:
         origins = (np.array(cubes, np.int64).reshape(-1, 3) << 12).astype(np.uint32).view(np.int32).astype(np.int64)
         inner = below != 0
         nodes, origins = self.root + below[inner], origins[inner]
+        begins, ends = [np.array([self.root])], [np.array([table + count * it.tile_size])]
         for name, size, bits, mask, start, step in (
             ("an upper node", it.upper_size, 5, 4128, it.upper_table, 7),
             ("a lower node", it.lower_size, 4, 544, it.lower_table, 3),
         ):
             self._require(nodes, size, name)
+            begins, ends = [*begins, nodes], [*ends, nodes + size]
             found = [self._children(node, bits, mask, start) for node in nodes]
             places = [np.stack([n >> 2 * bits, n >> bits & (1 << bits) - 1, n & (1 << bits) - 1], 1) for n, _ in found]
             inside = (o + (p << step) for o, p in zip(origins, places, strict=True))
             origins = np.concatenate([np.zeros((0, 3), np.int64), *inside])
             nodes = np.concatenate([np.zeros(0, np.int64), *(children for _, children in found)])
         self._require(nodes, it.leaf_size, "a tile")
+        self._require_apart(np.concatenate([*begins, nodes]), np.concatenate([*ends, nodes + it.leaf_size]))
         order = np.argsort(nodes, kind="stable")
         return nodes[order], origins[order].astype(np.int32)
 
