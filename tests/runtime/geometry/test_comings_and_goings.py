@@ -161,3 +161,18 @@ def test_objects_are_made_outside_of_captures():
                 make()
     assert made.points is before
     assert made.velocities is None
+
+
+def test_graphs_refit_to_the_points_of_the_time():
+    """A graph from before other points were assigned; the boxes are of the same points as the faces."""
+    x = wp.array(X, dtype=wp.vec3)
+    made = mesh(x)
+    with wp.ScopedCapture() as capture:
+        made.refit()
+    made.points = wp.array(P + 3.0, dtype=wp.vec3)
+    wanted = made._tree.nodes.numpy().copy()
+    made.points.assign(P)
+    made.refit()
+    made.points.assign(P + 3.0)
+    wp.capture_launch(capture.graph)
+    np.testing.assert_array_equal(made._tree.nodes.numpy(), wanted)

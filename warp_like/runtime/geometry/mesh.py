@@ -206,10 +206,10 @@ class Mesh(Queried):
 
     def refit(self) -> None:
         """Fit the tree to points that have moved; its structure stays. Launches under way must have ended."""
-        self._find_boxes()
         now_and_in_graphs("refit", self.device, self._refit)
 
     def _refit(self) -> None:
+        self._find_boxes()
         self._tree.refit(self._lowers, self._uppers)
         self._faces.fill(self._points, self.indices)
         self._find_moments()
