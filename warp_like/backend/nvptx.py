@@ -12,8 +12,20 @@ from typing import Any
 from warp_like.backend.libdevice import require_disassembler, require_libdevice, require_ptxas
 from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parsed, run_passes
 from warp_like.backend.target import Target
+from warp_like.base.errors import WarpCodegenError
 
 _LIBDEVICE_CALL = re.compile(r"^declare .*@(__nv_\w+)\(", re.MULTILINE)
+_ENTRY = re.compile(r"^(?:\.visible )?\.entry (\w+)\(([^)]*)\)", re.MULTILINE)
+_PARAMETER = re.compile(r"\.param [^\[,\n]*(?:\[(\d+)\])?")
+_VERSION = re.compile(r"^\.version (\d+)\.(\d+)$", re.MULTILINE)
+
+PARAMETER_SPACE = 4352
+"""The bytes of parameters that an entry can have in each version of PTX."""
+
+LARGE_PARAMETERS = (8, 1)
+"""The first version of PTX in which an entry can have ``LARGEST_SPACE`` bytes; drivers for CUDA 12.1 know it."""
+
+LARGEST_SPACE = 32764
 
 
 def compile_ptx(text: str, target: Target) -> str:
@@ -21,6 +33,7 @@ def compile_ptx(text: str, target: Target) -> str:
 
     Raises:
         RuntimeError: The module calls libdevice, which is not on this machine.
+        WarpCodegenError: An entry has more parameters than CUDA takes.
     """
     with LOCK:
         llvm, machine = _machine(target)
@@ -29,7 +42,26 @@ def compile_ptx(text: str, target: Target) -> str:
             if called:
                 _link(llvm, module, machine, _bitcode_of(called, target))
             optimize(llvm, module, machine, vectorize=False)
-            return str(machine.emit_assembly(module))
+            return _with_room_for_parameters(str(machine.emit_assembly(module)))
+
+
+def _with_room_for_parameters(ptx: str) -> str:
+    """Raise the version of PTX where parameters need it: older drivers take all other kernels as they are."""
+    needed, name = max(((_parameter_bytes(params), name) for name, params in _ENTRY.findall(ptx)), default=(0, ""))
+    if needed <= PARAMETER_SPACE:
+        return ptx
+    if needed > LARGEST_SPACE:
+        raise WarpCodegenError(
+            f"kernel `{name.removeprefix('wl_')}` has {needed} bytes of arguments; CUDA takes {LARGEST_SPACE}",
+            help="pass some of the arguments in an array, for example one of structs that hold arrays",
+        )
+    version = max(tuple(map(int, _VERSION.findall(ptx)[0])), LARGE_PARAMETERS)
+    return _VERSION.sub(".version {}.{}".format(*version), ptx, count=1)
+
+
+def _parameter_bytes(params: str) -> int:
+    """The bytes of an entry's list of parameters: blocks of bytes, and numbers and addresses of at most 8 bytes."""
+    return sum(int(size or 8) for size in _PARAMETER.findall(params))
 
 
 def assemble(ptx: str, arch: str) -> bytes:
