@@ -82,7 +82,7 @@ def to_cuda(function: Function, target: Target, options: Options) -> CudaCode:
         from warp_like.backend.snippets import join_ptx
 
         ptx = join_ptx(ptx, calls, target)
-    return CudaCode(assemble(ptx, target.name) if target.assembled else ptx.encode(), lowered.faults)
+    return CudaCode(assemble(ptx, target) if target.assembled else ptx.encode(), lowered.faults)
 
 
 def to_sass(function: Function, target: Target, options: Options) -> str:

@@ -52,4 +52,4 @@ def setter_code(target: Target) -> bytes:
     from warp_like.backend.nvptx import assemble, compile_ptx
 
     ptx = compile_ptx(setter_llvm(target), target)
-    return assemble(ptx, target.name) if target.assembled else ptx.encode()
+    return assemble(ptx, target) if target.assembled else ptx.encode()

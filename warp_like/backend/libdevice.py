@@ -5,10 +5,17 @@ from __future__ import annotations
 import functools
 import glob
 import importlib.util
+import itertools
 import os
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+
+from warp_like.backend.target import FIRST_TOOLKIT
+
+Version = tuple[int, int]
 
 _WHEELS = ("nvidia.cu13", "nvidia.cu12", "nvidia.cuda_nvcc", "nvidia.cuda_nvdisasm", "nvidia.cuda_cuobjdump")
 
@@ -42,25 +49,71 @@ def find_libdevice() -> Path | None:
     return next((p for r in _roots() if (p := r / "nvvm" / "libdevice" / "libdevice.10.bc").is_file()), None)
 
 
-@functools.lru_cache(maxsize=1)
-def find_ptxas() -> Path | None:
-    """Return the path of the PTX assembler, or None where there is none."""
-    return _find_tool("ptxas")
+@functools.lru_cache(maxsize=8)
+def find_ptxas(arch: int = 0, toolkit: int = 0) -> Path | None:
+    """Return the path of the PTX assembler, or None where there is none.
+
+    Args:
+        arch: An architecture that it has to know, 90 for ``sm_90``; 0 for any.
+        toolkit: The newest major version of CUDA that it may be of; 0 for any.
+    """
+    found = _find_tools("ptxas")
+    if not arch and not toolkit:
+        return next(found, None)
+    return next((path for path in found if _fits(tool_version(path), arch, toolkit)), None)
+
+
+def _fits(version: Version | None, arch: int, toolkit: int) -> bool:
+    if version is None:
+        return False
+    return FIRST_TOOLKIT.get(arch, version) <= version and version[0] <= (toolkit or version[0])
+
+
+@functools.lru_cache(maxsize=16)
+def tool_version(path: Path) -> Version | None:
+    """Return the version of CUDA that a tool is of, as ``(12, 4)``; None where it does not run."""
+    try:
+        said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return None
+    found = re.search(r"release (\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def describe_tool(path: Path) -> str:
+    """Return a tool's path and version, for messages."""
+    version = tool_version(path)
+    return f"{path} of {'CUDA {}.{}'.format(*version) if version else 'an unknown version'}"
+
+
+def describe_ptxas(arch: int, toolkit: int) -> str:
+    """Say which assemblers there are, and which of them is taken for an architecture and a driver."""
+    chosen = find_ptxas(arch, toolkit)
+    if chosen is not None:
+        return f"the assembler is {describe_tool(chosen)}"
+    there = _listed_assemblers()
+    return f"no assembler fits both, but there is {there}" if there else "there is no assembler (ptxas)"
+
+
+def _listed_assemblers() -> str:
+    return ", ".join(describe_tool(path) for path in dict.fromkeys(_find_tools("ptxas")))
 
 
 @functools.lru_cache(maxsize=1)
 def find_disassembler() -> Path | None:
     """Return the path of a disassembler of cubins, ``nvdisasm`` or ``cuobjdump``, or None where there is none."""
-    return _find_tool("nvdisasm") or _find_tool("cuobjdump")
+    return next(itertools.chain(_find_tools("nvdisasm"), _find_tools("cuobjdump")), None)
 
 
-def _find_tool(tool: str) -> Path | None:
+def _find_tools(tool: str) -> Iterator[Path]:
+    """Iterate over the places where a tool is, best first."""
     for root in _roots():
         for name in (tool, f"{tool}.exe"):
             if (root / "bin" / name).is_file():
-                return root / "bin" / name
+                yield root / "bin" / name
     found = shutil.which(tool)
-    return Path(found) if found else None
+    if found:
+        yield Path(found)
 
 
 def require_libdevice(symbol: str) -> Path:
@@ -78,13 +131,20 @@ def require_libdevice(symbol: str) -> Path:
     return path
 
 
-def require_ptxas() -> Path:
-    """Return the path of the PTX assembler.
+def require_ptxas(arch: int = 0, toolkit: int = 0) -> Path:
+    """Return the path of the PTX assembler; see ``find_ptxas``.
 
     Raises:
-        RuntimeError: It is not on this machine.
+        RuntimeError: It is not on this machine, or only in versions that don't fit.
     """
-    path = find_ptxas()
+    path = find_ptxas(arch, toolkit)
+    if path is None and find_ptxas() is not None:
+        oldest = ".".join(map(str, FIRST_TOOLKIT.get(arch, (10, 0))))
+        newest = f", but at most of CUDA {toolkit} as the driver is" if toolkit else ""
+        raise RuntimeError(
+            f"assembling PTX for sm_{arch} needs ptxas of CUDA {oldest} or later{newest}; there is "
+            f"{_listed_assemblers()}; install the nvidia-cuda-nvcc package in a version that fits"
+        )
     if path is None:
         raise RuntimeError(
             "assembling PTX needs ptxas, and it was not found; install the nvidia-cuda-nvcc package or "

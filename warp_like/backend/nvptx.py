@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from warp_like.backend.libdevice import require_disassembler, require_libdevice, require_ptxas
+from warp_like.backend.libdevice import describe_tool, require_disassembler, require_libdevice, require_ptxas
 from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parsed, run_passes
-from warp_like.backend.target import Target
+from warp_like.backend.target import Target, cuda_target
 from warp_like.base.errors import WarpCodegenError
 
 _LIBDEVICE_CALL = re.compile(r"^declare .*@(__nv_\w+)\(", re.MULTILINE)
@@ -64,22 +64,24 @@ def _parameter_bytes(params: str) -> int:
     return sum(int(size or 8) for size in _PARAMETER.findall(params))
 
 
-def assemble(ptx: str, arch: str) -> bytes:
-    """Return the cubin of ``ptx`` for architecture ``arch``.
+def assemble(ptx: str, target: Target | str) -> bytes:
+    """Return the cubin of ``ptx`` for a target, or for an architecture such as ``sm_80``.
 
     Raises:
-        RuntimeError: There is no ptxas, or it rejects the text.
+        RuntimeError: There is no ptxas for it, or it rejects the text.
     """
-    ptxas = require_ptxas()
+    target = cuda_target(target) if isinstance(target, str) else target
+    ptxas = require_ptxas(target.arch, target.toolkit)
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
-        command = [str(ptxas), f"--gpu-name={arch}", f"--output-file={out}", str(source)]
+        command = [str(ptxas), f"--gpu-name={target.name}", f"--output-file={out}", str(source)]
         if "\t.loc\t" in ptx:
             command.append("--generate-line-info")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(f"ptxas failed for {arch}: {done.stderr.strip() or done.stdout.strip()}")
+            said = done.stderr.strip() or done.stdout.strip()
+            raise RuntimeError(f"{describe_tool(ptxas)} failed for {target.name}: {said}")
         return out.read_bytes()
 
 

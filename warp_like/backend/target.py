@@ -22,6 +22,7 @@ class Target(Frozen):
         vector_math: The vector math library that may be called: ``libmvec`` (glibc 2.35 and later),
             ``libmvec-2.22`` (older glibc, a handful of functions) or empty.
         assembled: For CUDA, machine code (a cubin) is made instead of PTX, for which ``ptxas`` is needed.
+        toolkit: The newest major version of CUDA whose ``ptxas`` may make the machine code; 0 for any.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Target(Frozen):
     triple: str = ""
     vector_math: str = ""
     assembled: bool = False
+    toolkit: int = 0
 
     @property
     def is_cuda(self) -> bool:
@@ -79,13 +81,19 @@ class Target(Frozen):
     def key(self) -> str:
         """A string that is equal for equal targets and for no others."""
         facts = (self.kind, self.name, self.features, self.triple, self.vector_math)
-        return "|".join(facts) + ("|cubin" if self.assembled else "")
+        return "|".join(facts) + ("|cubin" if self.assembled else "") + (f"|{self.toolkit}" if self.toolkit else "")
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
 
-CUDA_ARCHITECTURES = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+FIRST_TOOLKIT = {
+    75: (10, 0), 80: (11, 0), 86: (11, 1), 87: (11, 4), 88: (13, 0), 89: (11, 8), 90: (11, 8),
+    100: (12, 8), 103: (12, 9), 110: (13, 0), 120: (12, 8), 121: (12, 9),
+}  # fmt: skip
+"""The version of CUDA whose assembler first knew an architecture, as in the release notes of PTX."""
+
+CUDA_ARCHITECTURES = tuple(FIRST_TOOLKIT)
 """The compute capabilities, times ten, that code is made for."""
 
 
@@ -105,7 +113,7 @@ def nearest_architecture(arch: int) -> int:
     return older[-1]
 
 
-def cuda_target(arch: str, *, assembled: bool = False) -> Target:
+def cuda_target(arch: str, *, assembled: bool = False, toolkit: int = 0) -> Target:
     """Return the target of a CUDA architecture such as ``sm_80`` (or ``80``)."""
     name = arch if arch.startswith("sm_") else f"sm_{arch}"
     found = re.fullmatch(r"sm_(\d+)[af]?", name)
@@ -114,7 +122,7 @@ def cuda_target(arch: str, *, assembled: bool = False) -> Target:
     if int(found[1]) not in CUDA_ARCHITECTURES:
         known = ", ".join(f"sm_{a}" for a in CUDA_ARCHITECTURES)
         raise ValueError(f"there is no CUDA architecture {name} to compile for; there are {known}")
-    return Target("cuda", name, triple="nvptx64-nvidia-cuda", assembled=assembled)
+    return Target("cuda", name, triple="nvptx64-nvidia-cuda", assembled=assembled, toolkit=toolkit)
 
 
 @functools.lru_cache(maxsize=1)

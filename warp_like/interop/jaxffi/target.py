@@ -193,18 +193,19 @@ def _load_on_cuda(
             launch would have to wait. Or the kernel is gone.
     """
     from warp_like.runtime.cuda.device import device_of_context
-    from warp_like.runtime.cuda.load import Loaded, target_of, usual_block
+    from warp_like.runtime.cuda.load import Loaded, usual_block
 
     kernel = held()
     if kernel is None:
         raise RuntimeError("a kernel was dropped before there was a CUDA device, so it can't be compiled for one")
     device = device_of_context(context)
     # Buffers of XLA may overlap where one array is given twice, and additions have to be atomic.
-    artifact = kernel.artifact(signature.replace(sums=False), target_of(device))
+    s = signature
+    program = kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone, s.shares_indices)
+    loaded = Loaded(program, lambda target: kernel.artifact(signature.replace(sums=False), target))
+    artifact = loaded.artifact
     if artifact.effects.prelaunch_copies != prelaunch_copies:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
-    s = signature
-    loaded = Loaded(kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone, s.shares_indices), artifact)
     threads = (usual_block(kernel), loaded.max_threads)
     resident = device.sm_count * device.max_threads_per_multiprocessor
     bound = artifact.stack.bound

@@ -13,10 +13,10 @@ from typing import Any
 from warp_like import _native
 from warp_like.backend.conditions import ENTRY, setter_code
 from warp_like.runtime.arrays.array import array
+from warp_like.runtime.cuda.code import load_code
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaError
-from warp_like.runtime.cuda.load import target_of
 from warp_like.runtime.memory.recorder import stream_capture
 from warp_like.runtime.memory.stream import ScopedStream, Stream
 
@@ -32,10 +32,8 @@ class Setter:
 
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
-        code = setter_code(target_of(device))
-        image = code if code.startswith(b"\x7fELF") else code + b"\0"
+        _, self.module = load_code(device, setter_code, lambda code: code)
         with device.guard:
-            self.module = device.driver.module_load(image)
             self.function: int = device.driver.module_function(self.module, ENTRY)
 
     def __call__(self, flag: array, condition: int, inverted: bool, stream: Stream) -> None:

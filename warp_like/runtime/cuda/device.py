@@ -62,6 +62,7 @@ class CudaDevice(StreamDevice):
         super().__init__(alias, None, ordinal, CUDA_DLPACK_TYPE)
         self.is_primary = context is None
         self.mempool_wanted = True
+        self.takes_machine_code = True  # until its driver has refused some; see `code.py`
         self.capture: CudaGraph | None = None  # the one that is running
         self.peers: set[CudaDevice] = set()  # whose memory kernels here have been let use
         self.reports: Reports | None = None  # what kernels report to the host; made by `faults.py`

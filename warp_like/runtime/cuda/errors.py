@@ -7,6 +7,8 @@ DEINITIALIZED = 4
 NOT_READY = 600
 UPDATE_FAILURE = 910
 CONTEXT_IS_DESTROYED = 709
+INVALID_IMAGE = 200
+NO_BINARY_FOR_GPU = 209
 
 NAMES = {
     1: "CUDA_ERROR_INVALID_VALUE",
@@ -84,7 +86,8 @@ _ADVICE = {
     46: "another process has the device to itself: end it, or let processes share the device by nvidia-smi -c 0",
     100: "the driver sees no device: look at CUDA_VISIBLE_DEVICES and at what nvidia-smi lists",
     101: "there is no device with this number: wp.get_cuda_devices() lists them",
-    200: "the kernel's image is damaged or no CUDA code: wp.clear_kernel_cache() has it compiled again",
+    200: "the kernel's image was made by a newer CUDA than the driver supports, or is damaged: install a newer driver, "
+    "or have it compiled again by wp.clear_kernel_cache()",
     201: "the device's context is gone: another library has destroyed or reset it (cudaDeviceReset), and with it all "
     "memory there; start the process again",
     208: "this process has opened that memory already: keep the array that wp.from_ipc_handle() gave",

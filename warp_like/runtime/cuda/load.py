@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from warp_like.backend.target import Target, cuda_target, nearest_architecture
+from warp_like.backend.target import Target
 from warp_like.base.reach import pack_reaches
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature
 from warp_like.runtime.cuda.clock import Clock
+from warp_like.runtime.cuda.code import load_code, target_of
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.faults import Report, reports_of
 from warp_like.runtime.cuda.stack import FIRST_CAPACITY, Runner
+
+__all__ = ["Loaded", "clock", "install", "max_threads", "target_of", "usual_block"]
 
 if TYPE_CHECKING:
     from warp_like import _native
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 class Loaded:
     """The code of one variant, loaded into a device's context until this is gone.
 
+    Args:
+        program: Whose code it is.
+        compiled: Compiles it for a target.
+
     Attributes:
         artifact: What was loaded.
         function: The driver's handle of the entry.
@@ -32,15 +39,14 @@ class Loaded:
         stack_capacity: The bytes of stack that its threads got last.
     """
 
-    def __init__(self, program: Program, artifact: Artifact) -> None:
+    def __init__(self, program: Program, compiled: Callable[[Target], Artifact]) -> None:
         device = program.device
         assert isinstance(device, CudaDevice)
         self.device = device
-        self.artifact = artifact
         self.stack_capacity = FIRST_CAPACITY
-        is_cubin = artifact.code.binary.startswith(b"\x7fELF")
+        self.artifact, self.module = load_code(device, compiled, lambda made: made.code.binary)
+        artifact = self.artifact
         with device.guard:
-            self.module = device.driver.module_load(artifact.code.binary if is_cubin else artifact.code.binary + b"\0")
             self.function: int = device.driver.module_function(self.module, artifact.code.entry)
             self.max_threads: int = device.driver.function_attribute(self.function, "MAX_THREADS_PER_BLOCK")
         self.report = Report(program, artifact) if artifact.code.faults or artifact.stack.used else None
@@ -61,8 +67,8 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     """
     device = program.device
     assert isinstance(device, CudaDevice)
-    artifact = program.kernel.artifact(signature, target_of(device))
-    loaded = Loaded(program, artifact)
+    loaded = Loaded(program, lambda target: program.kernel.artifact(signature, target))
+    artifact = loaded.artifact
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact, device.native)
     dispatcher.block_dim = usual_block(program.kernel)
     checks = signature.options.debug or signature.options.verify_fp
@@ -92,17 +98,3 @@ def clock(device: CudaDevice, name: str, filter: int, stream: Any, args: list[An
 def usual_block(kernel: Kernel) -> int:
     """Return the threads of a block where a launch does not say: the option ``block_dim``, 0 meaning the default."""
     return int(kernel.option("block_dim")) or 256
-
-
-def target_of(device: CudaDevice) -> Target:
-    """Return what to compile for: the device's architecture, to machine code where there is an assembler for it."""
-    return _target(device.arch)
-
-
-@functools.lru_cache(maxsize=8)
-def _target(arch: int) -> Target:
-    from warp_like.backend.libdevice import find_ptxas
-
-    known = nearest_architecture(arch)
-    # What was compiled for an older architecture runs on a newer one as PTX, which the driver translates.
-    return cuda_target(f"sm_{known}", assembled=known == arch and find_ptxas() is not None)

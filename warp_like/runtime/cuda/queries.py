@@ -6,13 +6,10 @@ What launches take without one is told by ``wp.timing_begin``.
 
 from __future__ import annotations
 
-import functools
-import re
-import subprocess
 from types import TracebackType
 from typing import Any
 
-from warp_like.backend.libdevice import find_ptxas
+from warp_like.backend.libdevice import find_ptxas, tool_version
 from warp_like.backend.target import CUDA_ARCHITECTURES
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
@@ -33,18 +30,13 @@ def get_cuda_driver_version() -> Version | None:
     return version // 1000, version % 1000 // 10
 
 
-@functools.lru_cache(maxsize=1)
 def get_cuda_toolkit_version() -> Version | None:
     """Return the CUDA version of the assembler, ``ptxas``, that makes machine code; None where there is none.
 
     The package itself is built without a toolkit, so there is no other version to tell.
     """
     ptxas = find_ptxas()
-    if ptxas is None:
-        return None
-    said = subprocess.run([str(ptxas), "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"release (\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found else None
+    return None if ptxas is None else tool_version(ptxas)
 
 
 def get_cuda_supported_archs() -> list[int]:
