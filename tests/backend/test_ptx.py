@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,14 +128,22 @@ def test_square_root_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sqrt.rn.f32" in accept(unary("sqrt"))
 
 
+def sine_of_exponential() -> Function:
+    f, b = start("waves", x=Array(float32, 1))
+    i = tid(b)
+    b.store(f.params[0], [i], b.sin(b.exp(b.load(f.params[0], [i]))))
+    b.yield_()
+    return f
+
+
 def test_missing_libdevice_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     nvptx._bitcode_of.cache_clear()  # of the tests before
     monkeypatch.setattr(libdevice, "find_libdevice", lambda: None)
     with pytest.raises(RuntimeError) as e:
-        to_ptx(unary("sin"), SM_80, CONTIGUOUS)
+        to_ptx(sine_of_exponential(), SM_80, CONTIGUOUS)
     assert str(e.value) == (
-        "compiling for CUDA needs libdevice.10.bc for __nv_sinf, and it was not found; install the "
-        "nvidia-cuda-nvcc package or set CUDA_HOME to a CUDA toolkit"
+        "compiling for CUDA needs libdevice.10.bc for __nv_expf, __nv_sinf, and it was not found; install the "
+        "nvidia-cuda-nvcc package or Triton, or set CUDA_HOME to a CUDA toolkit"
     )
 
 
@@ -157,6 +166,23 @@ def test_toolkit_is_found_by_environment(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     assert libdevice.find_ptxas.__wrapped__() == tmp_path / "bin" / "ptxas"
     assert libdevice.find_libdevice.__wrapped__() == tmp_path / "nvvm" / "libdevice" / "libdevice.10.bc"
+
+
+def test_tools_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Triton and PyTorch bring some, and are not imported for them."""
+    files = ("triton/backends/nvidia/lib/libdevice.10.bc", "triton/backends/nvidia/bin/ptxas", "torch/bin/ptxas")
+    for file in (*files, "triton/__init__.py", "torch/__init__.py"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    for name in ("triton", "torch"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = list(libdevice._find_tools("ptxas"))
+    assert [path for path in found if tmp_path in path.parents] == [tmp_path / file for file in files[1:]]
+    roots = [path.parent.parent for path in found if tmp_path in path.parents]
+    monkeypatch.setattr(libdevice, "_roots", lambda: iter(roots))
+    assert libdevice.find_libdevice.__wrapped__() == tmp_path / files[0]
+    assert not {"triton", "torch"} & set(sys.modules)
 
 
 @pytest.mark.parametrize("t", [*SCALARS, Vec(3, float32), Mat(2, 2, float64)], ids=str)

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from warp_like.backend.target import FIRST_TOOLKIT
@@ -33,12 +33,14 @@ def _roots() -> Iterator[Path]:
     yield Path("/usr/local/cuda")
     yield from (Path(p) for p in sorted(glob.glob("/usr/local/cuda-*"), reverse=True))
     yield Path("/usr/lib/cuda")
+    yield from (p / "backends" / "nvidia" for p in _package("triton"))
+    yield from _package("torch")
 
 
 def _package(name: str) -> list[Path]:
     try:
         spec = importlib.util.find_spec(name)
-    except ModuleNotFoundError:
+    except (ModuleNotFoundError, ValueError):  # not there, or a module that something made by hand
         return []
     return [Path(p) for p in spec.submodule_search_locations or ()] if spec else []
 
@@ -46,7 +48,8 @@ def _package(name: str) -> list[Path]:
 @functools.lru_cache(maxsize=1)
 def find_libdevice() -> Path | None:
     """Return the path of ``libdevice.10.bc``, or None where there is none."""
-    return next((p for r in _roots() if (p := r / "nvvm" / "libdevice" / "libdevice.10.bc").is_file()), None)
+    places = (Path(r, folder, "libdevice.10.bc") for r in _roots() for folder in ("nvvm/libdevice", "lib"))
+    return next((p for p in places if p.is_file()), None)
 
 
 @functools.lru_cache(maxsize=8)
@@ -116,8 +119,8 @@ def _find_tools(tool: str) -> Iterator[Path]:
         yield Path(found)
 
 
-def require_libdevice(symbol: str) -> Path:
-    """Return the path of libdevice, needed for ``symbol``.
+def require_libdevice(symbols: Iterable[str]) -> Path:
+    """Return the path of libdevice, needed for its functions ``symbols``.
 
     Raises:
         RuntimeError: It is not on this machine.
@@ -125,8 +128,8 @@ def require_libdevice(symbol: str) -> Path:
     path = find_libdevice()
     if path is None:
         raise RuntimeError(
-            f"compiling for CUDA needs libdevice.10.bc for {symbol}, and it was not found; install the "
-            "nvidia-cuda-nvcc package or set CUDA_HOME to a CUDA toolkit"
+            f"compiling for CUDA needs libdevice.10.bc for {', '.join(sorted(symbols))}, and it was not found; install "
+            "the nvidia-cuda-nvcc package or Triton, or set CUDA_HOME to a CUDA toolkit"
         )
     return path
 

@@ -115,7 +115,7 @@ def _bitcode_of(called: frozenset[str], target: Target) -> bytes:
     llvm, machine = _machine(target)
     calls = "".join(f"declare void @{name}()\n" for name in sorted(called))
     with parsed(llvm, calls, machine) as module:
-        _link(llvm, module, machine, require_libdevice(min(called)).read_bytes())
+        _link(llvm, module, machine, require_libdevice(called).read_bytes())
         for name in called:
             module.get_function(name).linkage = "external"
         run_passes(llvm, ("add_global_dead_code_eliminate_pass",), module, machine)
