@@ -6,7 +6,9 @@ repository on the environment's import path. What was installed is written down 
 later runs touch no network and take no time until the list changes.
 
 With ``EXISTING`` set among the environment variables, nothing is installed: the new environment sees the packages of
-the Python that runs this, in whatever versions they are there, and it is said which ones are missing or others.
+the Python that runs this, in whatever versions they are there, and it is said which ones are missing or others. What
+is no package but needed all the same is looked for, too: a C++ compiler, Python's headers, and for CUDA the driver and
+libdevice.
 
 Runs on the bare Python that the user has, so it uses the standard library alone.
 """
@@ -14,6 +16,7 @@ Runs on the bare Python that the user has, so it uses the standard library alone
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import re
@@ -22,6 +25,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD_TOOLS = ["cmake", "ninja"]  # a wheel's build gets them from its backend, build_lib.py from here
@@ -93,7 +97,10 @@ def borrow(venv: Path, extras: list[str]) -> int:
         print(f"In other versions than the tests are made for: {', '.join(others)}", flush=True)
     if missing:
         print(f"Not there: {', '.join(missing)}", flush=True)
-    lacking = sorted(n for n in needed if version_of(n) is None)
+    if "cuda" in extras:
+        for hint in missing_for_cuda():
+            print(f"Not there: {hint}", flush=True)
+    lacking = sorted(n for n in needed if version_of(n) is None) + missing_for_the_build()
     if lacking:
         print(
             f"{sys.executable} lacks {', '.join(lacking)}, without which nothing can be built or tested",
@@ -113,6 +120,41 @@ def borrow(venv: Path, extras: list[str]) -> int:
     seen = dict.fromkeys([str(ROOT), sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]])
     Path(folder, "warp_like-borrowed.pth").write_text("".join(f"{path}\n" for path in seen))
     return 0
+
+
+def missing_for_the_build() -> list[str]:
+    """Return what the native extension can't be built without, of what no package of this Python brings."""
+    compilers = [os.environ.get("CXX", ""), "c++", "g++", "clang++", "cl"]
+    header = Path(sysconfig.get_paths()["include"], "Python.h")
+    missing = []
+    if not any(shutil.which(name.split()[0]) for name in compilers if name):
+        missing.append("a C++ compiler (g++ or clang++ on PATH, or named by CXX)")
+    if not header.is_file():
+        missing.append(f"Python's headers ({header}; the package python3-dev of most systems)")
+    return missing
+
+
+def missing_for_cuda() -> list[str]:
+    """Return what kernels on a GPU can't run without, and what becomes of the tests."""
+    driver = load_file(ROOT / ".ci" / "has_gpu.py").missing()
+    libdevice = load_file(ROOT / "warp_like" / "backend" / "libdevice.py").find_libdevice()
+    hints = [f"a GPU that can be used ({driver}), so the tests that need one are skipped"] if driver else []
+    if libdevice is None:
+        hints.append(
+            "libdevice.10.bc, so kernels that call wp.sin and the like can't be compiled for CUDA; it is in the CUDA "
+            "Toolkit (CUDA_HOME names its folder), and in the packages nvidia-cuda-nvcc and triton"
+        )
+    return hints
+
+
+def load_file(path: Path) -> Any:
+    """Return the module in a file, which imports nothing that is not there yet."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def name_of(requirement: str) -> str:

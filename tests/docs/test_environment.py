@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -44,6 +45,43 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys):
     assert "torch" in out.partition("Not there:")[2]
     assert "lacks pytest, without which nothing can be built or tested" in err
     assert not (tmp_path / "venv").exists()
+
+
+def test_a_compiler_and_headers_are_looked_for_before_the_build(tmp_path, monkeypatch, capsys):
+    assert environment.missing_for_the_build() == []  # the tests have been built
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    paths = {**environment.sysconfig.get_paths(), "include": str(tmp_path)}
+    monkeypatch.setattr(environment.sysconfig, "get_paths", lambda: paths)
+    assert environment.borrow(tmp_path / "venv", ["test"]) == 1
+    err = capsys.readouterr().err
+    assert "lacks a C++ compiler (g++ or clang++ on PATH, or named by CXX), " in err
+    assert f"Python's headers ({tmp_path / 'Python.h'}; " in err
+    compiler = tmp_path / "g++-99"
+    compiler.touch(0o755)
+    monkeypatch.setenv("CXX", f"{compiler} -m64")
+    assert len(environment.missing_for_the_build()) == 1
+    assert not (tmp_path / "venv").exists()
+
+
+def test_driver_and_libdevice_are_looked_for_where_they_are_needed(tmp_path, monkeypatch, capsys):
+    found = {"has_gpu": "no CUDA driver", "libdevice": None}
+    files = {
+        "has_gpu": SimpleNamespace(missing=lambda: found["has_gpu"]),
+        "libdevice": SimpleNamespace(find_libdevice=lambda: found["libdevice"]),
+    }
+    before = environment.load_file
+    monkeypatch.setattr(environment, "load_file", lambda path: before(path) and files[path.stem])
+    said = environment.missing_for_cuda()
+    assert said[0] == "a GPU that can be used (no CUDA driver), so the tests that need one are skipped"
+    assert said[1].startswith("libdevice.10.bc, so kernels that call wp.sin")
+    monkeypatch.setattr(environment, "version_of", lambda name: None)
+    assert environment.borrow(tmp_path, ["test", "cuda"]) == 1
+    assert "Not there: a GPU that can be used" in capsys.readouterr().out
+    environment.borrow(tmp_path, ["test"])
+    assert "a GPU" not in capsys.readouterr().out
+    found.update(has_gpu="", libdevice=tmp_path)
+    assert environment.missing_for_cuda() == []
 
 
 def test_requirements():

@@ -1,4 +1,7 @@
-"""Finding NVIDIA's device math library and tools on this machine."""
+"""Finding NVIDIA's device math library and tools on this machine.
+
+Uses the standard library alone: ``.ci/environment.py`` runs this file before the package is built.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,6 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-from warp_like.backend.target import FIRST_TOOLKIT
 
 Version = tuple[int, int]
 
@@ -53,23 +54,21 @@ def find_libdevice() -> Path | None:
 
 
 @functools.lru_cache(maxsize=8)
-def find_ptxas(arch: int = 0, toolkit: int = 0) -> Path | None:
+def find_ptxas(oldest: Version | None = None, newest: int = 0) -> Path | None:
     """Return the path of the PTX assembler, or None where there is none.
 
     Args:
-        arch: An architecture that it has to know, 90 for ``sm_90``; 0 for any.
-        toolkit: The newest major version of CUDA that it may be of; 0 for any.
+        oldest: The oldest version of CUDA that it may be of; None for any.
+        newest: The newest major version; 0 for any.
     """
     found = _find_tools("ptxas")
-    if not arch and not toolkit:
+    if oldest is None and not newest:
         return next(found, None)
-    return next((path for path in found if _fits(tool_version(path), arch, toolkit)), None)
+    return next((path for path in found if _fits(tool_version(path), oldest or (0, 0), newest)), None)
 
 
-def _fits(version: Version | None, arch: int, toolkit: int) -> bool:
-    if version is None:
-        return False
-    return FIRST_TOOLKIT.get(arch, version) <= version and version[0] <= (toolkit or version[0])
+def _fits(version: Version | None, oldest: Version, newest: int) -> bool:
+    return version is not None and oldest <= version and version[0] <= (newest or version[0])
 
 
 @functools.lru_cache(maxsize=16)
@@ -89,9 +88,9 @@ def describe_tool(path: Path) -> str:
     return f"{path} of {'CUDA {}.{}'.format(*version) if version else 'an unknown version'}"
 
 
-def describe_ptxas(arch: int, toolkit: int) -> str:
-    """Say which assemblers there are, and which of them is taken for an architecture and a driver."""
-    chosen = find_ptxas(arch, toolkit)
+def describe_ptxas(oldest: Version | None, newest: int) -> str:
+    """Say which assembler is taken between two versions, and which ones there are if none is."""
+    chosen = find_ptxas(oldest, newest)
     if chosen is not None:
         return f"the assembler is {describe_tool(chosen)}"
     there = _listed_assemblers()
@@ -134,19 +133,19 @@ def require_libdevice(symbols: Iterable[str]) -> Path:
     return path
 
 
-def require_ptxas(arch: int = 0, toolkit: int = 0) -> Path:
+def require_ptxas(oldest: Version | None = None, newest: int = 0) -> Path:
     """Return the path of the PTX assembler; see ``find_ptxas``.
 
     Raises:
         RuntimeError: It is not on this machine, or only in versions that don't fit.
     """
-    path = find_ptxas(arch, toolkit)
+    path = find_ptxas(oldest, newest)
     if path is None and find_ptxas() is not None:
-        oldest = ".".join(map(str, FIRST_TOOLKIT.get(arch, (10, 0))))
-        newest = f", but at most of CUDA {toolkit} as the driver is" if toolkit else ""
+        first = "{}.{} or later".format(*oldest) if oldest else ""
+        last = f"{newest} at most, as the driver is" if newest else ""
         raise RuntimeError(
-            f"assembling PTX for sm_{arch} needs ptxas of CUDA {oldest} or later{newest}; there is "
-            f"{_listed_assemblers()}; install the nvidia-cuda-nvcc package in a version that fits"
+            f"assembling PTX for this device needs ptxas of CUDA {', but of '.join(filter(None, (first, last)))}; "
+            f"there is {_listed_assemblers()}; install the nvidia-cuda-nvcc package in a version that fits"
         )
     if path is None:
         raise RuntimeError(

@@ -11,7 +11,7 @@ from typing import Any
 
 from warp_like.backend.libdevice import describe_tool, require_disassembler, require_libdevice, require_ptxas
 from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parsed, run_passes
-from warp_like.backend.target import Target, cuda_target
+from warp_like.backend.target import FIRST_TOOLKIT, Target, cuda_target
 from warp_like.base.errors import WarpCodegenError
 
 _LIBDEVICE_CALL = re.compile(r"^declare .*@(__nv_\w+)\(", re.MULTILINE)
@@ -71,7 +71,7 @@ def assemble(ptx: str, target: Target | str) -> bytes:
         RuntimeError: There is no ptxas for it, or it rejects the text.
     """
     target = cuda_target(target) if isinstance(target, str) else target
-    ptxas = require_ptxas(target.arch, target.toolkit)
+    ptxas = require_ptxas(FIRST_TOOLKIT[target.arch], target.toolkit)
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)

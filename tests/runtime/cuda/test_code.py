@@ -127,7 +127,7 @@ def test_an_assembler_of_the_wrong_version_is_named(assemblers):
     assemblers("12.4")
     with pytest.raises(RuntimeError) as e:
         assemble("", "sm_110")
-    assert str(e.value).startswith("assembling PTX for sm_110 needs ptxas of CUDA 13.0 or later; there is ")
+    assert str(e.value).startswith("assembling PTX for this device needs ptxas of CUDA 13.0 or later; there is ")
     assert "ptxas of CUDA 12.4; install the nvidia-cuda-nvcc package" in str(e.value)
 
 
@@ -137,5 +137,5 @@ def test_what_does_not_run_is_no_assembler(assemblers):
     path.write_text("no program")
     path.chmod(0o644)
     forget()
-    assert libdevice.find_ptxas(90) is None
+    assert libdevice.find_ptxas((11, 8)) is None
     assert libdevice.tool_version(path) is None

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import TypeVar
 
-from warp_like.backend.target import Target, cuda_target, nearest_architecture
+from warp_like.backend.target import FIRST_TOOLKIT, Target, cuda_target, nearest_architecture
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.errors import INVALID_IMAGE, NO_BINARY_FOR_GPU, CudaError, error
 
@@ -32,7 +32,7 @@ def _target(arch: int, driver: int) -> Target:
 
     known, toolkit = nearest_architecture(arch), driver // 1000
     # What was compiled for an older architecture runs on a newer one as PTX, which the driver translates.
-    assembled = known == arch and find_ptxas(arch, toolkit) is not None
+    assembled = known == arch and find_ptxas(FIRST_TOOLKIT[known], toolkit) is not None
     return cuda_target(f"sm_{known}", assembled=assembled, toolkit=toolkit if assembled else 0)
 
 
@@ -81,9 +81,9 @@ def _versions(device: CudaDevice, image: bytes) -> str:
     """Say who had to agree about an image."""
     from warp_like.backend.libdevice import describe_ptxas
 
-    driver = device.driver.version()
+    driver, oldest = device.driver.version(), FIRST_TOOLKIT[nearest_architecture(device.arch)]
     what = "machine code" if _is_cubin(image) else "PTX"
     return (
         f"{what} for {device.alias}, an sm_{device.arch}; the driver supports CUDA {driver // 1000}."
-        f"{driver % 1000 // 10}; {describe_ptxas(device.arch, driver // 1000)}"
+        f"{driver % 1000 // 10}; {describe_ptxas(oldest, driver // 1000)}"
     )
