@@ -88,7 +88,7 @@ R cuStreamCreateWithPriority(H* s, unsigned flags, int priority) {
     return OK;
 }
 R cuStreamDestroy(H s) { return free(s), OK; }
-R cuStreamQuery(H s) { return s ? 600 : OK; }
+R cuStreamQuery(H s) { return (uintptr_t)s > 1 ? 600 : OK; }  // 1 is the legacy default stream
 R cuStreamSynchronize(H s) { return (void)s, OK; }
 R cuStreamWaitEvent(H s, H e, unsigned flags) { return (void)s, e && !flags ? OK : INVALID; }
 R cuStreamGetPriority(H s, int* p) { return *p = *(int*)s, OK; }

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -217,6 +218,37 @@ wp.synchronize_device("cuda:0")
 del x, y, there, pinned, flag, foreign, capture
 print(*(name for name in sys.argv[1:] if stub.was_called(name.encode()) <= 0))
 """
+
+
+CAPTURED = {"stream_end_capture", "stream_begin_capture_to", "stream_capture_state", "stream_add_conditional"}
+"""What is called on streams that are captured, which the legacy default stream never is."""
+
+
+def test_the_legacy_stream_is_named_where_0_could_be_the_threads_own():
+    passed = []
+
+    class Api:
+        def __getattr__(self, name):
+            if not name.startswith("cu"):
+                return MagicMock()
+            return lambda *args: passed.append(args) or (0, 7)
+
+    made = driver.Driver.__new__(driver.Driver)
+    made.api = Api()
+    examples = {"int": 5, "str": "RELAXED", "Block": driver.Block(8, False, 1, 1)}
+    tried = set()
+    for name, method in inspect.getmembers(driver.Driver, inspect.isfunction):
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        if "stream" not in [p.name for p in parameters] or name in CAPTURED | {"stream_destroy"}:
+            continue
+        given = {p.name: 4 if p.name == "unit" else examples[p.annotation] for p in parameters if p.name != "args"}
+        getattr(made, name)(**{**given, "stream": 99})
+        place = passed[-1].index(99)
+        for handle, expected in ((0, 1), (1, 1), (2, 2)):
+            getattr(made, name)(**{**given, "stream": handle})
+            assert passed[-1][place] == expected, name
+        tried.add(name)
+    assert {"copy_to_host", "event_record", "fill", "launch_thread", "stream_is_complete"} <= tried
 
 
 @pytest.fixture(scope="module")

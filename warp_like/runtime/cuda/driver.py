@@ -21,6 +21,9 @@ from warp_like.runtime.memory.registry import Unavailable
 CUDA_VERSION = 12000
 """Whose functions native code asks for by name; the driver has to be as new."""
 
+LEGACY_STREAM = 1
+"""The handle that means the legacy default stream in any case, the driver's CU_STREAM_LEGACY."""
+
 NATIVE_CALLS = (
     *("cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuLaunchKernel", "cuMemFreeAsync", "cuMemFree"),
     *("cuMemFreeHost", "cuStreamSynchronize", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"),
@@ -168,23 +171,23 @@ class Driver:
 
     def stream_is_complete(self, stream: int) -> bool:
         """Whether all work of the stream is done."""
-        return self._is_ready("cuStreamQuery", stream)
+        return self._is_ready("cuStreamQuery", _named(stream))
 
     def stream_synchronize(self, stream: int) -> None:
         """Wait until all work of the stream is done."""
-        self._call("cuStreamSynchronize", stream)
+        self._call("cuStreamSynchronize", _named(stream))
 
     def stream_wait_event(self, stream: int, event: int) -> None:
         """Let what the stream gets from now on wait for ``event``."""
-        self._call("cuStreamWaitEvent", stream, event, 0)
+        self._call("cuStreamWaitEvent", _named(stream), event, 0)
 
     def stream_priority(self, stream: int) -> int:
         """The stream's priority."""
-        return int(self._call("cuStreamGetPriority", stream))
+        return int(self._call("cuStreamGetPriority", _named(stream)))
 
     def stream_flags(self, stream: int) -> int:
         """The flags that the stream was made with."""
-        return int(self._call("cuStreamGetFlags", stream))
+        return int(self._call("cuStreamGetFlags", _named(stream)))
 
     def event_create(self, flags: int) -> int:
         """A new event of the current context."""
@@ -196,7 +199,7 @@ class Driver:
 
     def event_record(self, event: int, stream: int) -> None:
         """Put the event behind what the stream holds."""
-        self._call("cuEventRecord", event, stream)
+        self._call("cuEventRecord", event, _named(stream))
 
     def event_is_complete(self, event: int) -> bool:
         """Whether the stream has reached the event."""
@@ -238,7 +241,7 @@ class Driver:
         ``mode`` says whose unsafe calls are refused meanwhile: GLOBAL all, THREAD_LOCAL the thread's, RELAXED none.
         """
         modes = self.api.CUstreamCaptureMode
-        self._call("cuStreamBeginCapture", stream, getattr(modes, f"CU_STREAM_CAPTURE_MODE_{mode}"))
+        self._call("cuStreamBeginCapture", _named(stream), getattr(modes, f"CU_STREAM_CAPTURE_MODE_{mode}"))
 
     def stream_end_capture(self, stream: int) -> int:
         """The graph of what the stream got since ``stream_begin_capture``."""
@@ -246,7 +249,7 @@ class Driver:
 
     def stream_is_capturing(self, stream: int) -> bool:
         """Whether a capture runs on the stream, be it a broken one."""
-        return int(self._call("cuStreamIsCapturing", stream)) != 0
+        return int(self._call("cuStreamIsCapturing", _named(stream))) != 0
 
     def stream_begin_capture_to(self, stream: int, graph: int) -> None:
         """Let what the stream gets from now on go into ``graph``, which is empty so far."""
@@ -321,7 +324,7 @@ class Driver:
 
     def mem_alloc_async(self, nbytes: int, stream: int) -> int:
         """Memory of the device's pool, usable from this point of the stream on."""
-        return int(self._call("cuMemAllocAsync", nbytes, stream))
+        return int(self._call("cuMemAllocAsync", nbytes, _named(stream)))
 
     def mem_alloc_managed(self, nbytes: int) -> int:
         """Memory that host and devices share, and that moves between them."""
@@ -339,7 +342,7 @@ class Driver:
 
     def mem_free_async(self, address: int, stream: int) -> None:
         """Free what ``mem_alloc_async`` gave, at this point of the stream."""
-        self._call("cuMemFreeAsync", address, stream)
+        self._call("cuMemFreeAsync", address, _named(stream))
 
     def mem_free_host(self, address: int) -> None:
         """Free what ``mem_alloc_host`` gave."""
@@ -347,19 +350,19 @@ class Driver:
 
     def copy_to_device(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy from the host."""
-        self._call("cuMemcpyHtoDAsync", to, source, nbytes, stream)
+        self._call("cuMemcpyHtoDAsync", to, source, nbytes, _named(stream))
 
     def copy_to_host(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy to the host."""
-        self._call("cuMemcpyDtoHAsync", to, source, nbytes, stream)
+        self._call("cuMemcpyDtoHAsync", to, source, nbytes, _named(stream))
 
     def copy_on_device(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy inside one context, or between two of which one can access the other's memory."""
-        self._call("cuMemcpyDtoDAsync", to, source, nbytes, stream)
+        self._call("cuMemcpyDtoDAsync", to, source, nbytes, _named(stream))
 
     def copy_peer(self, to: int, to_context: int, source: int, source_context: int, nbytes: int, stream: int) -> None:
         """Copy between the memories of two contexts, whether or not they can access each other."""
-        self._call("cuMemcpyPeerAsync", to, to_context, source, source_context, nbytes, stream)
+        self._call("cuMemcpyPeerAsync", to, to_context, source, source_context, nbytes, _named(stream))
 
     def copy_blocks(self, to: Block, source: Block, width: int, height: int, depth: int, stream: int) -> None:
         """Copy ``depth`` slices of ``height`` rows of ``width`` bytes."""
@@ -372,11 +375,11 @@ class Driver:
             setattr(params, f"{side}Pitch", block.pitch)
             setattr(params, f"{side}Height", block.height)
         params.WidthInBytes, params.Height, params.Depth = width, height, depth
-        self._call("cuMemcpy3DAsync", params, stream)
+        self._call("cuMemcpy3DAsync", params, _named(stream))
 
     def fill(self, address: int, value: int, unit: int, count: int, stream: int) -> None:
         """Set ``count`` units of 1, 2 or 4 bytes to ``value``."""
-        self._call(f"cuMemsetD{8 * unit}Async", address, value, count, stream)
+        self._call(f"cuMemsetD{8 * unit}Async", address, value, count, _named(stream))
 
     # ---- memory pools
 
@@ -481,7 +484,7 @@ class Driver:
     def launch_thread(self, function: int, stream: int, *args: int) -> None:
         """Launch one thread of a function whose parameters have 64 bits."""
         params = (args, (ctypes.c_uint64,) * len(args))
-        self._call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, stream, params, 0)
+        self._call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, _named(stream), params, 0)
 
     def module_global(self, module: int, name: str) -> tuple[int, int]:
         """Address and bytes of the variable ``name`` of a module."""
@@ -518,6 +521,15 @@ class Driver:
             address, _ = self._call("cuGetProcAddress", name.encode(), CUDA_VERSION, legacy)
             found[name] = int(address)
         return found
+
+
+def _named(stream: int) -> int:
+    """The handle of a stream, where 0 would be the calling thread's own stream.
+
+    cuda-python takes it for that with CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM=1. Here 0 is the legacy default
+    stream, as for native code, PyTorch and others.
+    """
+    return stream or LEGACY_STREAM
 
 
 def _text(raw: bytes) -> str:
