@@ -197,12 +197,17 @@ class Schedule(Frozen):
         remainder: Where there are lanes, the same function in fewer lanes, for the threads that are left of a row. None
             where the function itself runs them, under a mask.
         coarsened: The same function for several rows at once, for the rows of a chunk that are whole.
+        alone: Where there are lanes, the same function one thread at a time, for grids whose rows are shorter than
+            ``fewest``: most lanes would have no thread.
+        fewest: The fewest threads of a row that are run in lanes where there is ``alone``.
     """
 
     lanes: int = 1
     rows: int = 1
     remainder: Function | None = None
     coarsened: Function | None = None
+    alone: Function | None = None
+    fewest: int = 0
 
 
 ONE_THREAD = Schedule()

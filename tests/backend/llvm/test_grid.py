@@ -10,6 +10,7 @@ from tests.ir_builder import start, tid
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.types import Array, int32, int64
+from warp_like.passes.spmd.widen import widen
 
 I2 = Array(int32, 2)
 
@@ -106,3 +107,30 @@ def run_tail(kernel: Kernel, out: np.ndarray, dims: tuple[int, ...], total: int)
 
     extents = struct.pack(f"={MAX_DIMS}q", *dims, *[1] * (MAX_DIMS - len(dims)))
     kernel._entry(pack(kernel.function, [out]), extents, total - 4, total, None)
+
+
+def numbers(ndim: int, more: int) -> Function:
+    """Every thread adds its number and ``more`` to its element."""
+    f, b = start("numbers", out=Array(int32, ndim))
+    at = [tid(b, axis, ndim) for axis in range(ndim)]
+    number = at[0]
+    for axis in range(1, ndim):
+        number = b.add(b.mul(number, b.insert(ops.GridDim(axis, ndim), int32).result), at[axis])
+    b.store(f.params[0], at, b.add(b.load(f.params[0], at), b.add(number, more)))
+    b.yield_()
+    f.tid_ndim = ndim
+    return f
+
+
+@pytest.mark.parametrize("dims", [(9, 1), (5, 3), (2, 3, 2), (5, 4), (3, 9), (2, 3, 19)], ids=str)
+def test_short_rows_run_one_thread_at_a_time(dims: tuple[int, ...]) -> None:
+    """The code for one thread adds 1000 more here, which tells them apart."""
+    wide = widen(numbers(len(dims), 0), 8)
+    wide.schedule = wide.schedule.replace(alone=numbers(len(dims), 1000), fewest=4)
+    total = int(np.prod(dims))
+    wanted = np.arange(total).reshape(dims) + (1000 if dims[-1] < 4 else 0)
+    kernel = Kernel(wide)
+    for splits in ([], [0, 1, 2, 6, 6, 8], [total - 1]):
+        out = np.zeros(dims, "i")
+        kernel([out], dims, splits=splits)
+        np.testing.assert_array_equal(out, wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import warp_like as wp
@@ -11,6 +12,8 @@ from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir.rewrite import grid_ndim
 from warp_like.passes.spmd.choice import Choice, choose
+
+f64 = wp.float64
 
 
 @wp.kernel
@@ -133,3 +136,50 @@ def wave_sums(x: wp.array(dtype=float), w: wp.array(dtype=float), out: wp.array(
 
 def test_calls_that_wait_for_each_other_and_sums_over_lanes_take_several_registers() -> None:
     assert [choice(k).width for k in (pendulums, waves, wave_sums)] == [32, 8, 32]
+
+
+@wp.kernel
+def along_rows(a: wp.array3d(dtype=f64), x: wp.array2d(dtype=f64), out: wp.array2d(dtype=f64)):
+    i, j = wp.tid()
+    s = x[i, j]
+    t = wp.tile_zeros(shape=6, dtype=f64)
+    for k in range(a.shape[1]):
+        row = wp.tile_load(a[i, k], shape=6)
+        for m in range(1, 6):
+            s = (s + row[m]) / (f64(2.0) + s * s + row[m - 1] * row[m - 1])
+            t[m] = t[m - 1] * s + row[m]
+    out[i, j] = wp.tile_dot(t, t)[0]
+
+
+def test_short_rows_run_one_thread_at_a_time() -> None:
+    """Lanes along rows that load what all of them need; in a row of one thread, one lane would do the work of all."""
+    chosen = choice(along_rows, bits=512)
+    schedule = chosen.function.schedule
+    assert chosen.width > 1
+    assert schedule.alone is not None
+    assert 1 < schedule.fewest <= chosen.width
+    assert chosen.reason.endswith(f", one thread at a time in rows of fewer than {schedule.fewest}")
+    assert choice(along_rows, wanted=8, bits=512).function.schedule.alone is None
+
+
+@pytest.mark.parametrize("columns", [1, 2, 21])
+def test_rows_of_any_length(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    a, given = rng.normal(size=(5, 3, 6)), rng.normal(size=(5, columns))
+    x, out = wp.array(given, requires_grad=True), wp.zeros((5, columns), dtype=f64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(along_rows, (5, columns), [a, x, out])
+    np.testing.assert_allclose(out.numpy(), _along_rows(a, given), rtol=1e-12)
+    tape.backward(grads={out: wp.ones_like(out)})
+    slope = (_along_rows(a, given + 1e-6) - _along_rows(a, given - 1e-6)) / 2e-6
+    np.testing.assert_allclose(x.grad.numpy(), slope, rtol=1e-5, atol=1e-8)
+
+
+def _along_rows(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    s, t = x, np.zeros((6, *x.shape))
+    for k in range(a.shape[1]):
+        for m in range(1, 6):
+            row = a[:, k, m, None]
+            s = (s + row) / (2.0 + s * s + a[:, k, m - 1, None] ** 2)
+            t[m] = t[m - 1] * s + row
+    return (t**2).sum(axis=0)

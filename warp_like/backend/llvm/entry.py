@@ -65,6 +65,7 @@ class Lowered(NamedTuple):
         places: For CUDA, the places in the source that columns of line information stand for.
         tiled: Whether it works on tiles, with loops over their elements.
         has_lines: Whether it says which lines of the source it comes from.
+        also_alone: Whether code in lanes stands beside the code of one thread.
     """
 
     text: str
@@ -74,6 +75,7 @@ class Lowered(NamedTuple):
     places: tuple[Loc, ...] = ()
     tiled: bool = False
     has_lines: bool = False
+    also_alone: bool = False
 
 
 def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
@@ -115,7 +117,9 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         grid = kind(w, ndim, f, run)
         grid.write()
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
-    return Lowered(text, w.faults, straight, f.schedule.lanes > 1, w.places, f.is_tiled, options.lineinfo)
+    schedule = f.schedule
+    lanes, alone = schedule.lanes > 1, schedule.alone is not None
+    return Lowered(text, w.faults, straight, lanes, w.places, f.is_tiled, options.lineinfo, alone)
 
 
 def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
@@ -328,6 +332,28 @@ class _LaneGrid(_CpuGrid):
 
     A large body is there once, with a mask for all vectors: that costs it little, and to compile it twice takes long.
     """
+
+    def _rows(self) -> None:
+        """Let threads run one by one where the rows of the grid are too short for lanes."""
+        schedule, w = self.f.schedule, self.w
+        if schedule.alone is None:
+            super()._rows()
+            return
+        self._load_extents()
+        before = w.block
+        w.branch(w.op(f"icmp slt i64 {self._extents[-1]}, {schedule.fewest}"), "alone", "rows")
+        w.start("alone")
+        counter = w.phis(["i64"])
+        (t,) = counter.registers
+        counter.add(["%begin"], before)
+        self._indices, self.thread = self._split(t, self.ndim), t
+        self.run(schedule.alone)
+        following = w.op(f"add nuw nsw i64 {t}, 1")
+        counter.add([following], w.block)
+        counter.finish()
+        w.branch(w.op(f"icmp slt i64 {following}, %end"), "alone", "done")
+        w.start("rows")
+        super()._rows()
 
     def _threads(self, low: str, high: str, outer: list[str], target: str) -> None:
         w, lanes = self.w, self.f.schedule.lanes

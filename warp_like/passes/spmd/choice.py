@@ -22,6 +22,10 @@ such loops (products, maps, sums), these are faster; where iterations wait for e
 lanes are. ``cost.py`` compares both. Where the tiles of a whole register's lanes take too much memory, there are half
 or a fourth as many lanes.
 
+Grids of blocks often have short rows, of one block or a few. So a kernel on tiles that runs in lanes along them is
+compiled for one thread at a time, too, which runs rows that are shorter than ``Schedule.fewest``: those that take less
+time so than the vector of which they fill a part.
+
 Where neighbouring rows of the grid load the same vectors in a loop, or add to the same ones, there is also code for
 several rows at once (``coarsening.py``), which does more for each access: a naive matrix product takes half the time.
 """
@@ -138,9 +142,15 @@ def choose(
             wide.schedule = wide.schedule.replace(remainder=remainder)
         coarsened = _coarsened(f, native, registers, reduced, options)
         wide.schedule = wide.schedule.replace(coarsened=coarsened)
+        fewest = 1
+        if one.is_tiled and grid_ndim(f) > 1:
+            fewest = min(math.ceil(native * cost / thread_cost(one, full)), native)
+        if fewest > 1:
+            wide.schedule = wide.schedule.replace(alone=one, fewest=fewest)
     except NotWidenable as e:
         return Choice(one, 1, str(e))
     rows = f", {coarsened.schedule.rows} rows at once" if coarsened else ""
+    rows += f", one thread at a time in rows of fewer than {fewest}" if fewest > 1 else ""
     return Choice(wide, native * times, f"{times} x {native * bits}-bit vectors of {bits}-bit numbers{rows}")
 
 
