@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -21,50 +20,14 @@ namespace wl {
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int kBins = 16;
 constexpr int kTasks = 128;             // about as many subtrees are built side by side
 constexpr int kUnbalanced = 48;         // from this depth on ranges are halved, so that the depth is bounded
 enum : int { kSah, kMedian, kMorton };  // as Python numbers them
 
-// Three numbers and one that nobody looks at, for vector instructions.
-using Four = float __attribute__((vector_size(16)));
-
-Four four(float x) { return Four{x, x, x, x}; }
-Four three(const float* p) { return Four{p[0], p[1], p[2], 0}; }
-Four least(Four a, Four b) { return a < b ? a : b; }  // b where one is NaN, as the vector instruction
-Four most(Four a, Four b) { return a > b ? a : b; }
-
-struct Box {
-    Four lower = four(kInfinity), upper = four(-kInfinity);
-
-    // NaN changes nothing.
-    void add(Four l, Four u) {
-        lower = least(l, lower);
-        upper = most(u, upper);
-    }
-    void add(const Box& b) { add(b.lower, b.upper); }
-    float half_area() const {
-        const Four size = upper - lower;
-        return size[0] >= 0 ? size[0] * size[1] + size[1] * size[2] + size[2] * size[0] : 0;
-    }
-};
-
-struct Node {
-    float lower[3], upper[3];
-    int32_t skip;   // of a leaf, the number of its items
-    int32_t first;  // of a leaf, its first item; -1 for inner nodes
-
-    Box box() const { return {three(lower), three(upper)}; }
-    void set_box(const Box& b) {
-        for (int k = 0; k < 3; ++k) lower[k] = b.lower[k], upper[k] = b.upper[k];
-    }
-};
-static_assert(sizeof(Node) == 32, "kernels read nodes of 32 bytes");
-
-Node node_of(const Box& box, int64_t skip, int64_t first) {
-    Node made{};
-    made.set_box(box);
+BinaryNode node_of(const Box& box, int64_t skip, int64_t first) {
+    BinaryNode made{};
+    set_box(made, box);
     made.skip = static_cast<int32_t>(skip), made.first = static_cast<int32_t>(first);
     return made;
 }
@@ -126,7 +89,7 @@ class Builder {
     }
 
     // Appends the subtree of [begin, end) to `nodes`, whose skips count from the start of `nodes`.
-    void build(int64_t begin, int64_t end, int depth, std::vector<Node>& nodes) const {
+    void build(int64_t begin, int64_t end, int depth, std::vector<BinaryNode>& nodes) const {
         const size_t at = nodes.size();
         nodes.emplace_back();
         if (end - begin <= in_.leaf_size) {
@@ -137,8 +100,8 @@ class Builder {
         build(begin, middle, depth + 1, nodes);
         const size_t right = nodes.size();
         build(middle, end, depth + 1, nodes);
-        Box box = nodes[at + 1].box();
-        box.add(nodes[right].box());
+        Box box = box_of(nodes[at + 1]);
+        box.add(box_of(nodes[right]));
         nodes[at] = node_of(box, static_cast<int64_t>(nodes.size()), -1);
     }
 
@@ -229,10 +192,10 @@ struct Top {
     int64_t begin, end;
     int depth;
     std::unique_ptr<Top> left, right;
-    std::vector<Node> nodes;  // of a range
+    std::vector<BinaryNode> nodes;  // of a range
 
     Box box() const {
-        if (!left) return nodes[0].box();
+        if (!left) return box_of(nodes[0]);
         Box b = left->box();
         b.add(right->box());
         return b;
@@ -252,16 +215,16 @@ std::unique_ptr<Top> split_top(const Builder& builder, int64_t begin, int64_t en
     return top;
 }
 
-Node* write(const Top& top, Node* nodes, Node* out) {
+BinaryNode* write(const Top& top, BinaryNode* nodes, BinaryNode* out) {
     const auto offset = static_cast<int32_t>(out - nodes);
     if (!top.left) {
-        for (Node n : top.nodes) {
+        for (BinaryNode n : top.nodes) {
             if (n.first < 0) n.skip += offset;
             *out++ = n;
         }
         return out;
     }
-    Node* end = write(*top.right, nodes, write(*top.left, nodes, out + 1));
+    BinaryNode* end = write(*top.right, nodes, write(*top.left, nodes, out + 1));
     *out = node_of(top.box(), end - nodes, -1);
     return end;
 }
@@ -301,7 +264,7 @@ class Tree {
 
     // Builds the tree; with groups, each has a subtree of its own. False with an exception set where it was
     // interrupted.
-    bool build(const int32_t* groups, Node* nodes, int64_t* node_count, Groups* found) {
+    bool build(const int32_t* groups, BinaryNode* nodes, int64_t* node_count, Groups* found) {
         const auto count = static_cast<int64_t>(items_.size());
         *node_count = 0;
         if (!count) return true;
@@ -402,7 +365,7 @@ PyObject* build_bvh(PyObject*, PyObject* args) {
                    std::max<int64_t>(leaf_size, 1)};
     auto* places = memory_of<int32_t>(order, count);
     auto* item_boxes = memory_of<float>(boxes, 6 * count);
-    auto* tree_nodes = memory_of<Node>(nodes, 8 * std::max<int64_t>(2 * count - 1, 0));
+    auto* tree_nodes = memory_of<BinaryNode>(nodes, 8 * std::max<int64_t>(2 * count - 1, 0));
     const int32_t* group_of = groups == Py_None ? nullptr : memory_of<int32_t>(groups, count);
     if (PyErr_Occurred()) return nullptr;
     Groups found;
@@ -424,21 +387,20 @@ PyObject* refit_bvh(PyObject*, PyObject* args) {
     const Input in{memory_of<float>(lowers, 3 * count), memory_of<float>(uppers, 3 * count), 0, 1};
     const auto* places = memory_of<int32_t>(order, count);
     auto* item_boxes = memory_of<float>(boxes, 6 * count);
-    auto* tree_nodes = memory_of<Node>(nodes, 8 * node_count);
+    auto* tree_nodes = memory_of<BinaryNode>(nodes, 8 * node_count);
     if (PyErr_Occurred()) return nullptr;
     write_boxes(in, places, count, item_boxes);
-    for (int64_t i = node_count - 1; i >= 0; --i) {  // children come after their parents
-        Node& node = tree_nodes[i];
-        Box box;
-        if (node.first >= 0) {
+    auto fit_leaves = [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            BinaryNode& node = tree_nodes[i];
+            if (node.first < 0) continue;
+            Box box;
             for (int64_t k = node.first; k < int64_t{node.first} + node.skip; ++k) box.add(in.box(places[k]));
-        } else {
-            const Node& left = tree_nodes[i + 1];
-            box.add(left.box());
-            box.add(tree_nodes[left.first >= 0 ? i + 2 : left.skip].box());
+            set_box(node, box);
         }
-        node.set_box(box);
-    }
+    };
+    if (!parallel(node_count, fit_leaves)) return nullptr;
+    fit_inner(tree_nodes, node_count);
     Py_RETURN_NONE;
 }
 
@@ -453,6 +415,16 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
+
+void fit_inner(BinaryNode* nodes, int64_t count) {
+    for (int64_t i = count - 1; i >= 0; --i) {  // children come after their parents
+        if (nodes[i].first >= 0) continue;
+        const BinaryNode& left = nodes[i + 1];
+        Box box = box_of(left);
+        box.add(box_of(nodes[left.first >= 0 ? i + 2 : left.skip]));
+        set_box(nodes[i], box);
+    }
+}
 
 bool register_bvh(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 

@@ -2,11 +2,63 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "array.h"
 #include "python.h"
+#include "wide_bvh.h"
 
 namespace wl {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Three numbers and one that nobody looks at, for vector instructions.
+using Four = float __attribute__((vector_size(16)));
+
+inline Four four(float x) { return Four{x, x, x, x}; }
+inline Four three(const float* p) { return Four{p[0], p[1], p[2], 0}; }
+// The vector instructions by name: compilers do not find them by themselves. b where one is NaN.
+#ifdef __SSE2__
+inline Four least(Four a, Four b) { return _mm_min_ps(a, b); }
+inline Four most(Four a, Four b) { return _mm_max_ps(a, b); }
+inline void transpose(Four& a, Four& b, Four& c, Four& d) { _MM_TRANSPOSE4_PS(a, b, c, d); }
+#else
+inline Four least(Four a, Four b) { return a < b ? a : b; }
+inline Four most(Four a, Four b) { return a > b ? a : b; }
+inline void transpose(Four& a, Four& b, Four& c, Four& d) {
+    const Four p = a, q = b, r = c, s = d;
+    a = {p[0], q[0], r[0], s[0]}, b = {p[1], q[1], r[1], s[1]};
+    c = {p[2], q[2], r[2], s[2]}, d = {p[3], q[3], r[3], s[3]};
+}
+#endif
+
+struct Box {
+    Four lower = four(kInfinity), upper = four(-kInfinity);
+
+    // NaN changes nothing.
+    void add(Four l, Four u) {
+        lower = least(l, lower);
+        upper = most(u, upper);
+    }
+    void add(const Box& b) { add(b.lower, b.upper); }
+    float half_area() const {
+        const Four size = upper - lower;
+        return size[0] >= 0 ? size[0] * size[1] + size[1] * size[2] + size[2] * size[0] : 0;
+    }
+};
+
+static_assert(sizeof(BinaryNode) == 32, "kernels read nodes of 32 bytes");
+
+inline Box box_of(const BinaryNode& node) { return {three(node.lower), three(node.upper)}; }
+inline void set_box(BinaryNode& node, const Box& b) {
+    for (int k = 0; k < 3; ++k) node.lower[k] = b.lower[k], node.upper[k] = b.upper[k];
+}
+
+// Makes the boxes of inner nodes again, of those of the leaves.
+void fit_inner(BinaryNode* nodes, int64_t count);
 
 // The memory of a contiguous array of at least `count` elements of 4 bytes; null with an exception set for another
 // object.

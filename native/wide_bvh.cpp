@@ -2,7 +2,7 @@
 #include "wide_bvh.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -14,12 +14,21 @@ namespace wl {
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 
 struct Mesh {
     const float* points;
     const int32_t* indices;
+    float* boxes;       // of the faces, in the order of the leaves
+    int32_t last;       // the number of the last point
+    float padded[4]{};  // the last point, after which no memory may come
+
+    Mesh(const float* of_points, int32_t point_count, const int32_t* of_indices, float* of_boxes)
+        : points(of_points), indices(of_indices), boxes(of_boxes), last(point_count - 1) {
+        if (last >= 0) std::memcpy(padded, points + 3 * int64_t{last}, 12);
+    }
+    // A point, of which four numbers can be read.
+    const float* point(int32_t i) const { return i == last ? padded : points + 3 * int64_t{i}; }
 };
 
 // Takes the nodes of a binary tree together. It counts first, so that there is memory of the right size, then writes.
@@ -73,6 +82,7 @@ class Widener {
             children[best] = opened + 1;
             children[count++] = second_child(opened);
         }
+        std::sort(children, children + count);  // so that all that a refit goes through lies in one order
         const int32_t made = wide_count++;
         write_children(made, children, count);
         return made;
@@ -131,25 +141,98 @@ void mark_degenerate(FaceBlock& block) {
     }
 }
 
-void fill(FaceBlock& block, const Mesh& mesh) {
-    for (int k = 0; k < kWide && block.face[k] != kNoFace; ++k) {
-        int32_t& face = block.face[k];
-        face = face < 0 ? ~face : face;
-        const int32_t* corners = mesh.indices + 3 * int64_t{face};
-        for (int c = 0; c < 3; ++c) {
-            const float* p = mesh.points + 3 * int64_t{corners[c]};
-            for (int axis = 0; axis < 3; ++axis) block.corner[3 * c + axis][k] = p[axis];
-        }
-    }
-    mark_degenerate(block);
+Four vector_at(const float* p) {
+    Four found;
+    std::memcpy(&found, p, sizeof found);
+    return found;
 }
 
-void fill(WideNode& node, const BinaryNode* nodes) {
+// Writes four numbers past the caches where that can be: a block is read by searches alone, and to fetch what was there
+// would take as long as all else.
+void stream(float* to, Four x) {
+#ifdef __SSE2__
+    _mm_stream_ps(to, x);
+#else
+    std::memcpy(to, &x, sizeof x);
+#endif
+}
+
+// Lets other threads see what was streamed before they see what is written after.
+void finish_streams() {
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
+// Writes four boxes, of which each row has a coordinate. One more number after them is lost.
+void write_boxes(const Four* lower, const Four* upper, float* boxes) {
+    Four low[4] = {lower[0], lower[1], lower[2], four(0)};
+    Four high[4] = {upper[0], upper[1], upper[2], four(0)};
+    transpose(low[0], low[1], low[2], low[3]);
+    transpose(high[0], high[1], high[2], high[3]);
+    for (int i = 0; i < 4; ++i) {
+        std::memcpy(boxes + 6 * i, &low[i], sizeof low[i]);
+        std::memcpy(boxes + 6 * i + 3, &high[i], sizeof high[i]);
+    }
+}
+
+// Takes the corners of a block's faces, finds their boxes, and returns how many there are.
+int fill(FaceBlock& block, const Mesh& mesh, float* boxes) {
+    static const float none[4] = {kNone, kNone, kNone, kNone};
+    const float* at[3][kWide];
+    FaceBlock made;
+    std::memcpy(made.face, block.face, sizeof made.face);
     for (int k = 0; k < kWide; ++k) {
-        for (int axis = 0; axis < 3; ++axis) {
-            node.lower[axis][k] = node.source[k] < 0 ? kInfinity : nodes[node.source[k]].lower[axis];
-            node.upper[axis][k] = node.source[k] < 0 ? -kInfinity : nodes[node.source[k]].upper[axis];
+        int32_t& face = made.face[k];
+        const bool there = face != kNoFace;
+        face = there && face < 0 ? ~face : face;
+        const int32_t* corners = mesh.indices + (there ? 3 * int64_t{face} : 0);
+        for (int c = 0; c < 3; ++c) at[c][k] = there ? mesh.point(corners[c]) : none;
+    }
+    for (int k = 0; k < kWide; k += 4) {  // vectors of faces
+        Four lower[3], upper[3];
+        for (int axis = 0; axis < 3; ++axis) lower[axis] = four(kInfinity), upper[axis] = four(-kInfinity);
+        for (int c = 0; c < 3; ++c) {
+            Four x = vector_at(at[c][k]), y = vector_at(at[c][k + 1]);
+            Four z = vector_at(at[c][k + 2]), rest = vector_at(at[c][k + 3]);
+            transpose(x, y, z, rest);
+            const Four rows[3] = {x, y, z};
+            for (int axis = 0; axis < 3; ++axis) {
+                std::memcpy(&made.corner[3 * c + axis][k], &rows[axis], sizeof rows[axis]);
+                lower[axis] = least(rows[axis], lower[axis]);
+                upper[axis] = most(rows[axis], upper[axis]);
+            }
         }
+        write_boxes(lower, upper, boxes + 6 * k);
+    }
+    mark_degenerate(made);
+    float* to = block.corner[0];
+    const float* from = made.corner[0];
+    for (int i = 0; i < kBlockWords; i += 4) stream(to + i, vector_at(from + i));
+    int count = 0;
+    while (count < kWide && made.face[count] != kNoFace) ++count;
+    return count;
+}
+
+// Fits a block, and the leaves below `node`, whose faces are those of the block.
+void fit(FaceBlock& block, const Mesh& mesh, BinaryNode* node) {
+    float boxes[6 * kWide + 1];
+    const int count = fill(block, mesh, boxes);
+    while (node->first < 0) ++node;
+    std::memcpy(mesh.boxes + 6 * int64_t{node->first}, boxes, sizeof(float) * 6 * static_cast<size_t>(count));
+    for (int k = 0; k < count; ++node) {
+        if (node->first < 0) continue;
+        Box all;
+        for (const int end = k + node->skip; k < end; ++k) all.add(three(boxes + 6 * k), three(boxes + 6 * k + 3));
+        set_box(*node, all);
+    }
+}
+
+void fit(WideNode& node, const BinaryNode* nodes) {
+    for (int k = 0; k < kWide; ++k) {
+        const Box box = node.source[k] < 0 ? Box() : box_of(nodes[node.source[k]]);
+        for (int axis = 0; axis < 3; ++axis)
+            node.lower[axis][k] = box.lower[axis], node.upper[axis][k] = box.upper[axis];
     }
 }
 
@@ -183,25 +266,40 @@ PyObject* widen_bvh(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-PyObject* fill_wide(PyObject*, PyObject* args) {
-    PyObject *nodes, *wide, *blocks, *points, *indices;
-    int node_count, wide_count, block_count;
-    if (!PyArg_ParseTuple(args, "OiOiOiOO:fill_wide", &nodes, &node_count, &wide, &wide_count, &blocks, &block_count,
-                          &points, &indices)) {
+PyObject* fit_faces(PyObject*, PyObject* args) {
+    PyObject *nodes, *boxes, *wide, *blocks, *points, *indices;
+    int node_count, count, wide_count, block_count, point_count;
+    if (!PyArg_ParseTuple(args, "OiOiOiOiOiO:fit_faces", &nodes, &node_count, &boxes, &count, &wide, &wide_count,
+                          &blocks, &block_count, &points, &point_count, &indices)) {
         return nullptr;
     }
-    const auto* tree = memory_of<BinaryNode>(nodes, 8 * int64_t{node_count});
+    auto* tree = memory_of<BinaryNode>(nodes, 8 * int64_t{node_count});
     auto* wide_nodes = memory_of<WideNode>(wide, int64_t{wide_count} * (sizeof(WideNode) / 4));
     auto* face_blocks = memory_of<FaceBlock>(blocks, int64_t{block_count} * kBlockWords);
-    const Mesh mesh{memory_of<float>(points, 0), memory_of<int32_t>(indices, 0)};
+    const auto* vertices = memory_of<float>(points, 3 * int64_t{point_count});
+    const auto* corners = memory_of<int32_t>(indices, 3 * int64_t{count});
+    auto* face_boxes = memory_of<float>(boxes, 6 * int64_t{count});
     if (PyErr_Occurred()) return nullptr;
-    auto fill_nodes = [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) fill(wide_nodes[i], tree);
+    const Mesh mesh(vertices, point_count, corners, face_boxes);
+    auto fit_blocks = [=, &mesh](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            const WideNode& node = wide_nodes[i];
+            for (int k = 0; k < kWide; ++k) {
+                if (node.child[k] >= 0) continue;
+                const int32_t block = ~node.child[k];
+                // Blocks lie in this order. Branches wait for their faces' numbers, so that loads would not overlap.
+                __builtin_prefetch(face_blocks[std::min(block + 24, block_count - 1)].face);
+                fit(face_blocks[block], mesh, tree + node.source[k]);
+            }
+        }
+        finish_streams();
     };
-    auto fill_blocks = [=, &mesh](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) fill(face_blocks[i], mesh);
+    auto fit_nodes = [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) fit(wide_nodes[i], tree);
     };
-    if (!parallel(wide_count, fill_nodes) || !parallel(block_count, fill_blocks)) return nullptr;
+    if (!parallel(wide_count, fit_blocks)) return nullptr;
+    fit_inner(tree, node_count);
+    if (!parallel(wide_count, fit_nodes)) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -212,9 +310,9 @@ PyMethodDef functions[] = {
     {"widen_bvh", widen_bvh, METH_VARARGS,
      "widen_bvh($module, nodes, node_count, order, count, wide, wide_count, places, blocks, block_count, /)\n--\n\n"
      "Write the wide tree of a hierarchy over `count` faces, and where in the blocks each face is."},
-    {"fill_wide", fill_wide, METH_VARARGS,
-     "fill_wide($module, nodes, node_count, wide, wide_count, blocks, block_count, points, indices, /)\n--\n\nWrite "
-     "the boxes of a wide tree, as those of the hierarchy, and the corners of the faces."},
+    {"fit_faces", fit_faces, METH_VARARGS,
+     "fit_faces($module, nodes, node_count, boxes, count, wide, wide_count, blocks, block_count, points, "
+     "point_count, indices, /)\n--\n\nFit a hierarchy over `count` faces and its wide tree to points that have moved."},
     {nullptr, nullptr, 0, nullptr},
 };
 

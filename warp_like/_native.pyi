@@ -338,14 +338,17 @@ def widen_bvh(
     block_count: int,
     /,
 ) -> None: ...
-def fill_wide(
+def fit_faces(
     nodes: Array,
     node_count: int,
+    boxes: Array,
+    count: int,
     wide: Array,
     wide_count: int,
     blocks: Array,
     block_count: int,
     points: Array,
+    point_count: int,
     indices: Array,
     /,
 ) -> None: ...

@@ -129,10 +129,12 @@ class FaceTree:
         nodes, wide, blocks = (tree.nodes, tree.node_count), (self.wide, self.wide_count), self.blocks
         _native.widen_bvh(*nodes, tree.order, tree.count, *wide, self.places, blocks, self.block_count)
 
-    def fill(self, points: array, indices: array) -> None:
-        """Fit it to points that have moved, and to the tree, which has to be refitted before."""
-        nodes, wide = (self.tree.nodes, self.tree.node_count), (self.wide, self.wide_count)
-        _native.fill_wide(*nodes, *wide, self.blocks, self.block_count, points, indices)
+    def fit(self, points: array, indices: array) -> None:
+        """Fit it and the tree to points that have moved."""
+        tree = self.tree
+        of_tree = tree.nodes, tree.node_count, tree.boxes, tree.count
+        of_faces = self.wide, self.wide_count, self.blocks, self.block_count
+        _native.fit_faces(*of_tree, *of_faces, points, points.size, indices)
 
 
 def tree_on(device: Device, count: int, leaf_size: int) -> Tree | DeviceTree:

@@ -341,7 +341,7 @@ class DeviceFaces:
         self.places = new_array(element_type(int32), (tree.count,), tree.device, zero=False)
         self.blocks = new_array(element_type(int32), (80 * -(-tree.count // 8),), tree.device, zero=True)
 
-    def fill(self, points: array, indices: array) -> None:
-        """Fit it to points that have moved."""
+    def fit(self, points: array, indices: array) -> None:
+        """Fit it to points that have moved. The tree is fitted by itself."""
         args = [points, indices, self.tree.order, self.places, self.blocks]
         launch(_fill_blocks, self.tree.count, args, device=self.tree.device, record_tape=False)

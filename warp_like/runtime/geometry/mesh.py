@@ -118,7 +118,7 @@ class Mesh(Queried):
         self._find_boxes()
         self._tree.build(self._lowers, self._uppers, self.groups, BvhConstructor.of(bvh_constructor))
         self._faces = faces_of(self._tree)
-        self._faces.fill(self._points, self.indices)
+        self._faces.fit(self._points, self.indices)
         self._moments: array | None = None
         if support_winding_number:
             size = (16 * self._tree.node_count,)
@@ -209,9 +209,10 @@ class Mesh(Queried):
         now_and_in_graphs("refit", self.device, self._refit)
 
     def _refit(self) -> None:
-        self._find_boxes()
-        self._tree.refit(self._lowers, self._uppers)
-        self._faces.fill(self._points, self.indices)
+        if not self.device.is_cpu:
+            self._find_boxes()
+            self._tree.refit(self._lowers, self._uppers)
+        self._faces.fit(self._points, self.indices)
         self._find_moments()
         self._bvh.changed()
         self._descriptor.changed()
