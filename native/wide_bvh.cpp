@@ -214,6 +214,14 @@ int fill(FaceBlock& block, const Mesh& mesh, float* boxes) {
     return count;
 }
 
+// Asks for the corners' numbers of faces that come soon. `last` is the last face there is.
+void prefetch_corners(const FaceBlock& block, const Mesh& mesh, int32_t last) {
+    for (const int32_t face : block.face) {
+        const int32_t known = std::min(face ^ (face >> 31), last);  // no branch, which would wait
+        __builtin_prefetch(mesh.indices + 3 * int64_t{known});
+    }
+}
+
 // Fits a block, and the leaves below `node`, whose faces are those of the block.
 void fit(FaceBlock& block, const Mesh& mesh, BinaryNode* node) {
     float boxes[6 * kWide + 1];
@@ -284,11 +292,13 @@ PyObject* fit_faces(PyObject*, PyObject* args) {
     auto fit_blocks = [=, &mesh](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const WideNode& node = wide_nodes[i];
+            __builtin_prefetch(wide_nodes[std::min(i + 8, end - 1)].child);
             for (int k = 0; k < kWide; ++k) {
                 if (node.child[k] >= 0) continue;
                 const int32_t block = ~node.child[k];
                 // Blocks lie in this order. Branches wait for their faces' numbers, so that loads would not overlap.
                 __builtin_prefetch(face_blocks[std::min(block + 24, block_count - 1)].face);
+                prefetch_corners(face_blocks[std::min(block + 8, block_count - 1)], mesh, count - 1);
                 fit(face_blocks[block], mesh, tree + node.source[k]);
             }
         }
