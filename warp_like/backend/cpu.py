@@ -62,8 +62,7 @@ def _compile(lowered: Lowered, target: Target, emit: Callable[[Any, Any], Any]) 
         llvm, machine = _machine(target)
         lines = lowered.text.count("\n")
         unroll = not lowered.in_lanes and lines <= LARGEST_WIDENED
-        of_tiles = lowered.tiled and (lowered.also_alone or not lowered.in_lanes)
-        vectorize = unroll or (of_tiles and lines <= LARGEST_TILED)
+        vectorize = unroll or (lowered.tiled and lines <= LARGEST_TILED)
         try:
             return _emitted(lowered, llvm, machine, emit, vectorize=vectorize, unroll=unroll)
         except InvalidCode as e:  # its vectorisers make the most complicated code
@@ -77,7 +76,7 @@ def _emitted(
     with parsed(llvm, lowered.text, machine) as module:
         if lowered.straight:
             tidy(llvm, module, machine)
-        elif lowered.in_lanes and not lowered.also_alone:
+        elif lowered.in_lanes and not (lowered.also_alone and vectorize):
             simplify(module, machine, level=2 if lowered.has_lines else 1)
         else:
             optimize(llvm, module, machine, vectorize=vectorize, unroll=unroll)
