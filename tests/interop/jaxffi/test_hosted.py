@@ -89,3 +89,19 @@ def test_refusals():
 
     with pytest.raises(Exception, match="read-only|readonly"):
         jax.block_until_ready(wp.jax_callable(writes, on_host=True)(jnp.arange(3.0)))
+
+
+@wp.kernel
+def whole_parts(x: wp.array(dtype=float), n: wp.array(dtype=int)):
+    i = wp.tid()
+    n[i] = int(x[i])
+
+
+def find_whole_parts(x: wp.array(dtype=float), n: wp.array(dtype=int)):
+    wp.launch(whole_parts, x.shape[0], [x, n])
+
+
+def test_results_without_derivatives_send_zeros():
+    found = wp.jax_callable(find_whole_parts, num_outputs=1, on_host=True)
+    x = jnp.array([1.5, 2.5, 3.5])
+    np.testing.assert_array_equal(jax.grad(lambda x: (x * found(x)[0]).sum())(x), [1.0, 2.0, 3.0])

@@ -37,9 +37,11 @@ def run_on_host(op: TracedOperation, values: Sequence[Any]) -> list[Any]:
     def backward(given: Any, cotangents: Sequence[Any]) -> Any:
         wanted = [jax.ShapeDtypeStruct(given[k].shape, given[k].dtype) for k in call.floats]
         seeds = [g for g, i in zip(cotangents, op.results, strict=True) if call.is_float(i)]
-        found = on_host(call.backward, wanted, list(given), seeds) if wanted and seeds else []
+        found = [np.zeros(w.shape, w.dtype) for w in wanted]
+        if wanted and seeds:
+            found = on_host(call.backward, wanted, list(given), seeds)
         gradients = [np.zeros(v.shape, jax.dtypes.float0) for v in given]
-        for k, gradient in zip(call.floats, found, strict=False):
+        for k, gradient in zip(call.floats, found, strict=True):
             gradients[k] = gradient
         return tuple(gradients)
 

@@ -70,7 +70,7 @@ class Mesh(Queried):
         TypeError: An argument is no array.
         RuntimeError: An array has another dtype, size or place, or is not contiguous.
         ValueError: A face names a vertex that is not there, or there is no such constructor.
-        NotImplementedError: Winding numbers are to be supported on a CUDA device.
+        NotImplementedError: ``support_winding_number`` is set for points on a CUDA device.
 
     Example:
         >>> points = wp.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]], dtype=wp.vec3)
