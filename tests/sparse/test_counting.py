@@ -16,14 +16,14 @@ def test_entries_by_row(order, size, n, monkeypatch):
     rng = np.random.default_rng(n)
     rows, columns = (rng.integers(-1, m + 1, n).astype(np.int32) for m in size)
     values = rng.integers(0, 3, n).astype(np.float32)
-    for limit in (None, n // 2):
+    for limit in (None, n // 2, -1, n + 7):
         for nonzero in (None, values):
             inside = (rows >= 0) & (rows < size[0]) & (columns >= 0) & (columns < size[1])
             inside &= np.arange(n) < (n if limit is None else limit)
             inside &= nonzero is None or values != 0
             kept = np.flatnonzero(inside)
             kept = kept[np.argsort(rows[kept], kind="stable")]
-            given = [*size, wp.array(rows), wp.array(columns), limit if limit is None else wp.array([limit], dtype=int)]
+            given = [size, wp.array(rows), wp.array(columns), limit if limit is None else wp.array([limit], dtype=int)]
             pairs = wp.zeros(n, dtype=wp.int64)
             starts = order([*given, wp.array([] if nonzero is None else nonzero, dtype=float)], pairs).numpy()
             expected = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=size[0])[: size[0]])])

@@ -83,34 +83,33 @@ def scan_counts(counts: Any) -> Any:
 
 
 @wp.func
-def _counts(
-    i: int,
-    row_count: int,
-    column_count: int,
-    rows: wp.array[int],
-    columns: wp.array[int],
-    limit: wp.array[int],
-    nonzero: wp.array[Any],
-) -> bool:
-    """Whether an entry counts: it is inside of the matrix and before the limit, and its block is not zero."""
-    if limit and i >= limit[0]:
-        return False
-    row = rows[i]
-    column = columns[i]
-    inside = row >= 0 and row < row_count and column >= 0 and column < column_count
-    return inside and (i >= nonzero.shape[0] or not is_zero(nonzero[i]))
+def _entries_of(run: int, size: int, rows: wp.array[int], limit: wp.array[int]) -> Any:
+    """The first entry of a run and the one behind its last, without those behind the limit.
+
+    They are unsigned for loops over them: a signed index is tested, since negative ones count from the end.
+    """
+    end = rows.shape[0]
+    if limit:
+        end = wp.clamp(limit[0], 0, end)
+    begin = wp.min(run * size, end)
+    return wp.uint32(begin), wp.uint32(begin + wp.min(size, end - begin))
 
 
 @wp.func
-def _pair(column: int, entry: int) -> wp.int64:
+def _counts(i: wp.uint32, row: wp.uint32, column: wp.uint32, shape: wp.vec2ui, nonzero: wp.array[Any]) -> bool:
+    """Whether an entry counts: it is inside of the matrix, and its block is not zero where zeros are left out."""
+    return row < shape[0] and column < shape[1] and (nonzero.shape[0] == 0 or not is_zero(nonzero[i]))
+
+
+@wp.func
+def _pair(column: wp.uint32, entry: wp.uint32) -> wp.int64:
     return (wp.int64(column) << wp.int64(32)) | wp.int64(entry)
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
 def _count_runs(
     size: int,
-    row_count: int,
-    column_count: int,
+    shape: wp.vec2ui,
     rows: wp.array[int],
     columns: wp.array[int],
     limit: wp.array[int],
@@ -118,17 +117,17 @@ def _count_runs(
     places: wp.array2d[int],
 ) -> None:
     run = wp.tid()
-    for i in range(run * size, wp.min(rows.shape[0], run * size + size)):
-        if _counts(i, row_count, column_count, rows, columns, limit, nonzero):
-            row = wp.uint32(rows[i])
+    begin, end = _entries_of(run, size, rows, limit)
+    for i in range(begin, end):
+        row = wp.uint32(rows[i])
+        if _counts(i, row, wp.uint32(columns[i]), shape, nonzero):
             places[run, row] = places[run, row] + 1
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
 def _scatter_runs(
     size: int,
-    row_count: int,
-    column_count: int,
+    shape: wp.vec2ui,
     rows: wp.array[int],
     columns: wp.array[int],
     limit: wp.array[int],
@@ -137,18 +136,19 @@ def _scatter_runs(
     pairs: wp.array[wp.int64],
 ) -> None:
     run = wp.tid()
-    for i in range(run * size, wp.min(rows.shape[0], run * size + size)):
-        if _counts(i, row_count, column_count, rows, columns, limit, nonzero):
-            row = wp.uint32(rows[i])
+    begin, end = _entries_of(run, size, rows, limit)
+    for i in range(begin, end):
+        row = wp.uint32(rows[i])
+        column = wp.uint32(columns[i])
+        if _counts(i, row, column, shape, nonzero):
             place = places[run, row]
             places[run, row] = place + 1
-            pairs[wp.uint32(place)] = _pair(columns[i], i)
+            pairs[wp.uint32(place)] = _pair(column, i)
 
 
 @wp.kernel(enable_backward=False, deterministic=False)
 def _rank_entries(
-    row_count: int,
-    column_count: int,
+    shape: wp.vec2ui,
     rows: wp.array[int],
     columns: wp.array[int],
     limit: wp.array[int],
@@ -156,11 +156,12 @@ def _rank_entries(
     counts: wp.array[int],
     ranks: wp.array[int],
 ) -> None:
-    i = wp.tid()
+    entry = wp.tid()
     rank = -1
-    if _counts(i, row_count, column_count, rows, columns, limit, nonzero):
+    i, end = _entries_of(entry, 1, rows, limit)
+    if i < end and _counts(i, wp.uint32(rows[i]), wp.uint32(columns[i]), shape, nonzero):
         rank = wp.atomic_add(counts, rows[i], 1)
-    ranks[i] = rank
+    ranks[entry] = rank
 
 
 @wp.kernel(enable_backward=False)
@@ -174,7 +175,7 @@ def _scatter_ranked(
     i = wp.tid()
     rank = ranks[i]
     if rank >= 0:
-        pairs[starts[rows[i]] + rank] = _pair(columns[i], i)
+        pairs[starts[rows[i]] + rank] = _pair(wp.uint32(columns[i]), wp.uint32(i))
 
 
 def entries_by_row(
@@ -196,12 +197,12 @@ def entries_by_row(
         nonzero = wp.empty(0, dtype=int, device=rows.device)
     pairs = wp.empty(rows.size, dtype=wp.int64, device=rows.device)
     order = order_by_runs if rows.device.is_cpu else order_by_ranks
-    return order([*shape, rows, columns, limit, nonzero], pairs), pairs
+    return order([shape, rows, columns, limit, nonzero], pairs), pairs
 
 
 def order_by_runs(entries: list[Any], pairs: Any) -> Any:
     """Write the pairs, each run of entries in one thread; return where rows begin."""
-    row_count, _, rows = entries[:3]
+    (row_count, _), rows = entries[:2]
     size, runs = divide_into_runs(rows.size, row_count, rows.size, rows.device)
     places = wp.zeros((runs, row_count), dtype=int, device=rows.device)
     wp.launch(_count_runs, dim=runs, inputs=[size, *entries, places], device=rows.device)
@@ -212,7 +213,7 @@ def order_by_runs(entries: list[Any], pairs: Any) -> Any:
 
 def order_by_ranks(entries: list[Any], pairs: Any) -> Any:
     """Write the pairs, each entry in one thread; return where rows begin."""
-    row_count, _, rows, columns = entries[:4]
+    (row_count, _), rows, columns = entries[:3]
     counts = wp.zeros(row_count + 1, dtype=int, device=rows.device)
     ranks = wp.empty(rows.size, dtype=int, device=rows.device)
     wp.launch(_rank_entries, dim=rows.size, inputs=[*entries, counts, ranks], device=rows.device)

@@ -89,7 +89,7 @@ def _heap_sort(keys: wp.array[Any], begin: int, count: int) -> None:
 
 
 @wp.func
-def _column(pair: wp.int64) -> int:
+def column_of(pair: wp.int64) -> int:
     return int(pair >> wp.int64(32))
 
 
@@ -102,7 +102,7 @@ def _sort_rows(starts: wp.array[int], pairs: wp.array[wp.int64], counts: wp.arra
     blocks = 0
     last = -1
     for k in range(begin, end):
-        column = _column(pairs[k])
+        column = column_of(pairs[k])
         if column != last:
             blocks += 1
         last = column
@@ -121,7 +121,7 @@ def _list_blocks(
     block = wp.uint32(offsets[row]) - ONE
     last = -1
     for k in range(wp.uint32(starts[row]), wp.uint32(starts[row + 1])):
-        column = _column(pairs[k])
+        column = column_of(pairs[k])
         if column != last:
             block += ONE
             columns[block] = column
@@ -181,6 +181,14 @@ def require_capacity(dest: BsrMatrix) -> None:
         raise ValueError("topology='padded' needs a matrix with row capacity; make it by bsr_zeros(row_capacity=)")
 
 
+def sort_rows(starts: Any, pairs: Any) -> Any:
+    """Sort the entries of each row, and return where its blocks begin."""
+    rows = starts.size - 1
+    counts = wp.zeros(rows + 1, dtype=int, device=starts.device)
+    wp.launch(_sort_rows, dim=rows, inputs=[starts, pairs, counts], device=starts.device)
+    return scan_counts(counts)
+
+
 def set_topology(dest: BsrMatrix, starts: Any, pairs: Any, padded: bool) -> Groups:
     """Let ``dest`` have the blocks of the entries; its values are not set.
 
@@ -188,15 +196,13 @@ def set_topology(dest: BsrMatrix, starts: Any, pairs: Any, padded: bool) -> Grou
     capacity, and rows whose blocks don't fit become empty, which the status tells.
     """
     device, bound = dest.device, pairs.size
-    counts = wp.zeros(dest.nrow + 1, dtype=int, device=device)
-    wp.launch(_sort_rows, dim=dest.nrow, inputs=[starts, pairs, counts], device=device)
+    offsets = sort_rows(starts, pairs)
     ends = wp.empty(bound, dtype=int, device=device)
     if padded:
         columns = wp.empty(bound, dtype=int, device=device)
     else:
         reserve(dest, bound)
         columns = dest.columns
-    offsets = scan_counts(counts)
     wp.launch(_list_blocks, dim=dest.nrow, inputs=[starts, pairs, offsets, columns, ends], device=device)
     adopt(dest, offsets, columns, bound, padded)
     return Groups(offsets, ends, pairs)

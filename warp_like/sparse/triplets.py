@@ -10,7 +10,7 @@ from warp_like.sparse.counting import entries_by_row
 from warp_like.sparse.creation import bsr_zeros
 from warp_like.sparse.lookup import blocks_of, bsr_block_index
 from warp_like.sparse.matrix import BsrMatrix, block_type, composed, new_values
-from warp_like.sparse.topology import ONE, Groups, require_topology, set_topology
+from warp_like.sparse.topology import ONE, Groups, adopt, column_of, require_topology, set_topology, sort_rows
 
 
 @wp.func
@@ -41,6 +41,31 @@ def _sum_entries(
             total += entries[_entry(pairs[entry])]
         values[block + k] = total
         begin = end
+
+
+@wp.kernel(enable_backward=False)
+def _sum_rows(
+    starts: wp.array[int],
+    pairs: wp.array[wp.int64],
+    entries: wp.array[Any],
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[Any],
+) -> None:
+    row = wp.tid()
+    block = wp.uint32(offsets[row])
+    begin = wp.uint32(starts[row])
+    end = wp.uint32(starts[row + 1])
+    while begin < end:
+        column = column_of(pairs[begin])
+        total = entries[_entry(pairs[begin])]
+        begin += ONE
+        while begin < end and column_of(pairs[begin]) == column:
+            total += entries[_entry(pairs[begin])]
+            begin += ONE
+        columns[block] = column
+        values[block] = total
+        block += ONE
 
 
 @wp.kernel
@@ -309,14 +334,27 @@ def bsr_set_from_triplets(
         return None
     nonzero = blocks if prune_numerical_zeros else None
     starts, pairs = entries_by_row((dest.nrow, dest.ncol), rows, columns, count, nonzero)
-    groups = set_from_entries(dest, starts, pairs, blocks, topology == "padded")
-    if mapping is not None:
-        mapping._build(dest, groups, n)
+    if mapping is None:
+        set_from_entries(dest, starts, pairs, blocks, topology == "padded")
+    else:
+        mapping._build(dest, _set_groups(dest, starts, pairs, blocks, False), n)
     return mapping
 
 
-def set_from_entries(dest: BsrMatrix, starts: Any, pairs: Any, blocks: Any, padded: bool) -> Groups:
+def set_from_entries(dest: BsrMatrix, starts: Any, pairs: Any, blocks: Any, padded: bool) -> None:
     """Let a matrix consist of entries that are ordered by row already: of their blocks."""
+    if padded or blocks is None or blocks.requires_grad or dest.requires_grad:
+        _set_groups(dest, starts, pairs, blocks, padded)
+        return
+    offsets, bound = sort_rows(starts, pairs), pairs.size  # nobody will ask which entries a block has
+    columns = dest.columns if dest.columns.size >= bound else wp.empty(bound, dtype=int, device=dest.device)
+    new_values(dest, bound, (blocks,))
+    wp.launch(_sum_rows, dim=dest.nrow, inputs=[starts, pairs, blocks, offsets, columns, dest.values], device=dest.device)
+    adopt(dest, offsets, columns, bound, False)
+
+
+def _set_groups(dest: BsrMatrix, starts: Any, pairs: Any, blocks: Any, padded: bool) -> Groups:
+    """Do the same, and return which entries each block has."""
     groups = set_topology(dest, starts, pairs, padded)
     if blocks is None:
         new_values(dest, dest.nnz, ())
