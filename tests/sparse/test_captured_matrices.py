@@ -30,6 +30,24 @@ def test_a_graph_of_operations():
         np.testing.assert_allclose(y.numpy(), expected.sum(1), atol=1e-13)
 
 
+def test_a_graph_of_sums_of_matrices_with_the_same_blocks_and_with_others():
+    first, second = (np.array([0, 1, 2]), np.array([2, 0, 1])), (np.array([0, 0, 2]), np.array([1, 2, 1]))
+    values = wp.array([1.0, 2.0, 3.0])
+    of_a, of_b = ([wp.array(a, dtype=int) for a in first] for _ in range(2))
+    A, B, total = (bsr_zeros(3, 3, wp.float64) for _ in range(3))
+    bsr_set_from_triplets(total, *of_a, values)
+    with wp.ScopedCapture() as capture:
+        bsr_set_from_triplets(A, *of_a, values)
+        bsr_set_from_triplets(B, *of_b, values)
+        total = A + B
+    for a, b in ((first, first), (first, second), (second, second), (first, first)):
+        for arrays, given in ((of_a, a), (of_b, b)):
+            for target, source in zip(arrays, given, strict=True):
+                target.assign(source)
+        wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(dense(total), dense(A) + dense(B))
+
+
 def test_a_product_without_a_bound_is_refused():
     A = bsr_zeros(2, 2, float)
     with wp.ScopedCapture(), pytest.raises(RuntimeError, match="needs max_new_nnz or reuse_topology while a graph"):

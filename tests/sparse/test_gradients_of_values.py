@@ -94,6 +94,7 @@ def test_sums_and_products(shape, topology):
         product = bsr_mm(C, bsr_transposed(B), alpha=0.5)
         D = bsr_copy(product)
         bsr_mm(C, bsr_transposed(A), D, 1.0, 2.0, topology="masked" if topology == "masked" else "compact")
+        D = D - 3.0 * product * 2.0 + D  # some have the same blocks
         D.nnz_sync()
         return D.values[: D.nnz]
 

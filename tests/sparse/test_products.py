@@ -1,5 +1,7 @@
 """Products and sums of sparse matrices, compared with NumPy and SciPy in float64."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -113,6 +115,29 @@ def test_sums(shape, alpha, beta):
     masked = bsr_copy(B)
     bsr_axpy(A, masked, alpha, beta, topology="masked")
     np.testing.assert_allclose(dense(masked), expected * mask_of(B), atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3)])
+def test_sums_of_matrices_that_have_nearly_the_same_blocks(shape):
+    rows, columns = (a.astype(np.int32) for a in np.nonzero(np.random.default_rng(5).random((40, 30)) < 0.4))
+    columns[columns == 29] = 28  # so that one can be moved
+    A = bsr_from_triplets(40, 30, *(wp.array(a) for a in (rows, columns, np.ones((rows.size, *shape)))))
+    x, last = dense(A), rows.size - 1
+    for moved in (None, "the first column", "the last column", "a row", "one more", "one less"):
+        r, c = rows.copy(), columns.copy()
+        if moved == "a row":
+            r[rows.size // 2] += 1
+        elif moved in ("the first column", "the last column"):
+            c[0 if moved == "the first column" else last] = 29
+        elif moved is not None:
+            r, c = (r[:-1], c[:-1]) if moved == "one less" else (np.append(r, 0), np.append(c, 29))
+        blocks = np.arange(1.0, r.size * math.prod(shape) + 1).reshape(r.size, *shape)
+        B = bsr_from_triplets(40, 30, *(wp.array(a) for a in (r.astype(np.int32), c.astype(np.int32), blocks)))
+        np.testing.assert_allclose(dense(2.0 * A - B), 2.0 * x - dense(B))
+        np.testing.assert_allclose(dense(B + A), dense(B) + x)
+    nothing = bsr_zeros(40, 30, A.dtype)
+    assert not dense(nothing + bsr_zeros(40, 30, A.dtype)).any()
+    np.testing.assert_array_equal(dense(nothing + A), x)
 
 
 def test_operators():

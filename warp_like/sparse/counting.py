@@ -14,7 +14,7 @@ from typing import Any
 import warp_like as wp
 from warp_like.sparse.lookup import is_zero
 
-RUNS_PER_THREAD = 4
+RUNS_PER_THREAD = 2
 """Runs for each OS thread: more than one, so that threads end at about the same time."""
 
 CUDA_RUNS = 2048

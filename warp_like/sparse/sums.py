@@ -1,4 +1,9 @@
-"""Multiples and sums of matrices."""
+"""Multiples and sums of matrices.
+
+Rows of two matrices are merged by column: once to count the blocks of the sum, once to write them. Often both matrices
+have the same blocks. A kernel finds out and leaves it on the device; then another one takes a block in each thread, and
+nothing is merged.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +24,45 @@ def _scale(factor: Any, values: wp.array[Any]) -> None:
     values[i] = factor * values[i]
 
 
+@wp.kernel(enable_backward=False)
+def _compare(
+    rows: int,
+    blocks: int,
+    x_offsets: wp.array[int],
+    x_columns: wp.array[int],
+    y_offsets: wp.array[int],
+    y_columns: wp.array[int],
+    differ: wp.array[int],
+) -> None:
+    i = wp.uint32(wp.tid())
+    if i <= wp.uint32(rows) and x_offsets[i] != y_offsets[i]:
+        differ[0] = 1
+    if i < wp.uint32(wp.min(blocks, x_offsets[rows])) and x_columns[i] != y_columns[i]:
+        differ[0] = 1
+
+
+@wp.kernel
+def _add_same(
+    rows: int,
+    differ: wp.array[int],
+    alpha: Any,
+    x: wp.array[Any],
+    beta: Any,
+    y: wp.array[Any],
+    offsets: wp.array[int],
+    source: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[Any],
+) -> None:
+    i = wp.uint32(wp.tid())
+    if differ[0] == 0 and i < wp.uint32(offsets[rows]):
+        columns[i] = source[i]
+        values[i] = alpha * x[i] + beta * y[i]
+
+
 @wp.kernel(enable_backward=False, vector_width=1)
 def _count_merged(
+    differ: wp.array[int],
     x_offsets: wp.array[int],
     x_counts: wp.array[int],
     x_columns: wp.array[int],
@@ -32,6 +74,9 @@ def _count_merged(
     row = wp.tid()
     i, x_end = blocks_of(x_offsets, x_counts, row)
     j, y_end = blocks_of(y_offsets, y_counts, row)
+    if differ[0] == 0:
+        counts[row] = int(x_end - i)
+        return
     total = (x_end - i) + (y_end - j)
     while i < x_end and j < y_end and x_columns[i] == y_columns[j]:  # often the whole row; no step waits for another
         i += ONE
@@ -51,6 +96,7 @@ def _count_merged(
 
 @wp.kernel(vector_width=1)
 def _merge(
+    differ: wp.array[int],
     alpha: Any,
     x_offsets: wp.array[int],
     x_counts: wp.array[int],
@@ -67,6 +113,8 @@ def _merge(
     values: wp.array[Any],
 ) -> None:
     row = wp.tid()
+    if differ[0] == 0:
+        return
     i, x_end = blocks_of(x_offsets, x_counts, row)
     j, y_end = blocks_of(y_offsets, y_counts, row)
     begin, end = blocks_of(offsets, row_counts, row)
@@ -213,7 +261,12 @@ def _axpy_merged(x: BsrMatrix, y: BsrMatrix, alpha: Any, beta: Any, padded: bool
     counts = wp.zeros(y.nrow + 1, dtype=int, device=device)
     of_x, of_y = ([m.offsets, m.row_counts, m.columns] for m in (x, y))
     sources = x.values, y.values
-    wp.launch(_count_merged, dim=y.nrow, inputs=[*of_x, *of_y, counts], device=device)
+    can_be_same = not padded and x.row_counts is None and y.row_counts is None
+    differ, common = wp.full(1, int(not can_be_same), dtype=int, device=device), min(x.nnz, y.nnz)
+    if can_be_same:
+        found = [y.nrow, common, x.offsets, x.columns, y.offsets, y.columns, differ]
+        wp.launch(_compare, dim=max(y.nrow + 1, common), inputs=found, device=device)
+    wp.launch(_count_merged, dim=y.nrow, inputs=[differ, *of_x, *of_y, counts], device=device)
     if padded:  # rows stay where they are, and are written while they are read
         of_y[1:] = wp.clone(y.row_counts), wp.clone(y.columns)
         fit_rows(y, counts)
@@ -221,7 +274,10 @@ def _axpy_merged(x: BsrMatrix, y: BsrMatrix, alpha: Any, beta: Any, padded: bool
         y.offsets, y.row_counts = scan_counts(counts), None
         y.columns, y.nnz = wp.empty(bound, dtype=int, device=device), bound
     new_values(y, y.nnz, sources)
-    read = [alpha, *of_x, sources[0], beta, *of_y, sources[1]]
+    if can_be_same:
+        read = [y.nrow, differ, alpha, sources[0], beta, sources[1], y.offsets, x.columns]
+        wp.launch(_add_same, dim=common, inputs=read, outputs=[y.columns, y.values], device=device)
+    read = [differ, alpha, *of_x, sources[0], beta, *of_y, sources[1]]
     outputs = [y.offsets, y.row_counts, y.columns, y.values]
     wp.launch(_merge, dim=y.nrow, inputs=read, outputs=outputs, device=device)
 
