@@ -76,6 +76,47 @@ def _list_products(
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
+def _list_and_sum_products(
+    size: int,
+    alpha: Any,
+    x_offsets: wp.array[int],
+    x_counts: wp.array[int],
+    x_columns: wp.array[int],
+    x: wp.array[Any],
+    y_offsets: wp.array[int],
+    y_counts: wp.array[int],
+    y_columns: wp.array[int],
+    y: wp.array[Any],
+    seen: wp.array2d[int],
+    sums: wp.array2d[Any],
+    row_count: int,
+    offsets: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[Any],
+) -> None:
+    run = wp.tid()
+    for row in range(run * size, wp.min(row_count, run * size + size)):
+        place = wp.uint32(offsets[row])
+        limit = wp.uint32(offsets[row + 1])
+        first, last = blocks_of(x_offsets, x_counts, row)
+        for i in range(first, last):
+            factor = alpha * x[i]
+            begin, end = blocks_of(y_offsets, y_counts, x_columns[i])
+            for j in range(begin, end):
+                column = wp.uint32(y_columns[j])
+                if seen[run, column] != -row - 1:
+                    seen[run, column] = -row - 1
+                    sums[run, column] = factor * y[j]
+                    columns[place] = int(column)
+                    place += wp.uint32(1)
+                else:
+                    sums[run, column] = sums[run, column] + factor * y[j]
+        sort_range(columns, wp.uint32(offsets[row]), limit)
+        for block in range(wp.uint32(offsets[row]), limit):
+            values[block] = sums[run, wp.uint32(columns[block])]
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
 def _sum_products(
     size: int,
     alpha: Any,
@@ -267,39 +308,67 @@ def _product(
 ) -> BsrMatrix:
     """``alpha * x @ y`` as a new compact matrix."""
     z = bsr_zeros(x.nrow, y.ncol, dtype, x.device)
-    size, runs = divide_into_runs(x.nrow, y.ncol, x.nnz + y.nnz, x.device)
-    places = wp.zeros((runs, y.ncol), dtype=int, device=x.device)
+    rows = _Rows(x, y, z)
+    apart = x.requires_grad or y.requires_grad or most is not None  # has a gradient, and takes no block to be there
     if reuse:
         if work is None or work._product is None:
             raise ValueError("reuse_topology needs the work_arrays of an earlier product")
         z.offsets, z.columns, z.nnz = work._product
     else:
-        _find_blocks(x, y, z, places, size, most)
-        if work is not None:
-            work._product = (z.offsets, z.columns, z.nnz)
+        rows.count(most)
+        if apart:
+            rows.list()
     new_values(z, z.nnz, (x.values, y.values))
-    if x.requires_grad or y.requires_grad or most is not None:
-        _sum_into(x, y, z, alpha)  # has a gradient, and takes no block to be there
-        return z
-    of_x, of_y, of_z = _blocks(x, y, z)
-    read = [size, z.scalar_type(alpha), *_stored(x), of_x, *_stored(y), of_y]
-    arguments = [*read, places, x.nrow, z.offsets, z.columns, of_z]
-    wp.launch(_sum_products, dim=runs, inputs=arguments, device=x.device)
+    if apart:
+        _sum_into(x, y, z, alpha)
+    else:
+        rows.sum(alpha, are_listed=reuse)
+    if work is not None:
+        work._product = (z.offsets, z.columns, z.nnz)
     return z
 
 
-def _find_blocks(x: BsrMatrix, y: BsrMatrix, z: BsrMatrix, seen: Any, size: int, most: int | None) -> None:
-    """Set which blocks ``z`` has as the product."""
-    counts = wp.zeros(z.nrow + 1, dtype=int, device=z.device)
-    factors = [size, *_stored(x), *_stored(y), seen, z.nrow]
-    wp.launch(_count_products, dim=seen.shape[0], inputs=[*factors, counts], device=z.device)
-    z.offsets = scan_counts(counts)
-    if most is None:
-        if z.device.is_capturing:
-            raise RuntimeError("bsr_mm() needs max_new_nnz or reuse_topology while a graph is captured")
-        z.nnz_sync()
-    else:
-        z.nnz = int(most)
-        wp.launch(_limit_offsets, dim=z.nrow + 1, inputs=[z.nrow, z.nnz, z.offsets], device=z.device)
-    z.columns = wp.empty(z.nnz, dtype=int, device=z.device)
-    wp.launch(_list_products, dim=seen.shape[0], inputs=[*factors, z.offsets, z.columns], device=z.device)
+class _Rows:
+    """The rows of a product ``z`` of ``x`` and ``y``, divided into runs that one thread each works through."""
+
+    def __init__(self, x: BsrMatrix, y: BsrMatrix, z: BsrMatrix) -> None:
+        self._x, self._y, self._z, self._device = x, y, z, x.device
+        width = y.ncol * max(1, z.block_size)
+        self._size, self._runs = divide_into_runs(x.nrow, width, (x.nnz + y.nnz) * z.block_size, x.device)
+        self._seen = wp.zeros((self._runs, y.ncol), dtype=int, device=x.device)
+
+    def _launch(self, kernel: wp.Kernel, *arguments: Any) -> None:
+        wp.launch(kernel, dim=self._runs, inputs=[self._size, *arguments], device=self._device)
+
+    def count(self, most: int | None) -> None:
+        """Set how many blocks the rows have, and make room for their columns."""
+        z = self._z
+        counts = wp.zeros(z.nrow + 1, dtype=int, device=self._device)
+        self._launch(_count_products, *_stored(self._x), *_stored(self._y), self._seen, z.nrow, counts)
+        z.offsets = scan_counts(counts)
+        if most is None:
+            if self._device.is_capturing:
+                raise RuntimeError("bsr_mm() needs max_new_nnz or reuse_topology while a graph is captured")
+            z.nnz_sync()
+        else:
+            z.nnz = int(most)
+            wp.launch(_limit_offsets, dim=z.nrow + 1, inputs=[z.nrow, z.nnz, z.offsets], device=self._device)
+        z.columns = wp.empty(z.nnz, dtype=int, device=self._device)
+
+    def list(self) -> None:
+        """Write the columns."""
+        z = self._z
+        factors = [*_stored(self._x), *_stored(self._y), self._seen, z.nrow]
+        self._launch(_list_products, *factors, z.offsets, z.columns)
+
+    def sum(self, alpha: Any, are_listed: bool) -> None:
+        """Write the values, and the columns unless they are there."""
+        z = self._z
+        of_x, of_y, of_z = _blocks(self._x, self._y, z)
+        factors = [z.scalar_type(alpha), *_stored(self._x), of_x, *_stored(self._y), of_y, self._seen]
+        written = [z.nrow, z.offsets, z.columns, of_z]
+        if are_listed:
+            self._launch(_sum_products, *factors, *written)
+            return
+        sums = wp.empty(self._seen.shape, dtype=of_z.dtype, device=self._device)
+        self._launch(_list_and_sum_products, *factors, sums, *written)

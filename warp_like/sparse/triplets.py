@@ -349,7 +349,9 @@ def set_from_entries(dest: BsrMatrix, starts: Any, pairs: Any, blocks: Any, padd
     offsets, bound = sort_rows(starts, pairs), pairs.size  # nobody will ask which entries a block has
     columns = dest.columns if dest.columns.size >= bound else wp.empty(bound, dtype=int, device=dest.device)
     new_values(dest, bound, (blocks,))
-    wp.launch(_sum_rows, dim=dest.nrow, inputs=[starts, pairs, blocks, offsets, columns, dest.values], device=dest.device)
+    wp.launch(
+        _sum_rows, dim=dest.nrow, inputs=[starts, pairs, blocks, offsets, columns, dest.values], device=dest.device
+    )
     adopt(dest, offsets, columns, bound, False)
 
 
