@@ -90,6 +90,7 @@ def _heap_sort(keys: wp.array[Any], begin: int, count: int) -> None:
 
 @wp.func
 def column_of(pair: wp.int64) -> int:
+    """Return the column of an entry."""
     return int(pair >> wp.int64(32))
 
 

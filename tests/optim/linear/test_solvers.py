@@ -210,6 +210,20 @@ def test_zero_is_the_solution_for_zero(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
+def test_an_operator_that_computes_on_the_host(solver):
+    """Iterations that no kernels do are not captured."""
+    A = poisson(8)
+    b, exact = solution(A)
+
+    def matvec(x, y, z, alpha, beta):
+        z.assign(alpha * (A @ x.numpy()) + (beta * y.numpy() if beta else 0.0))
+
+    x = wp.zeros(64, dtype=wp.float64)
+    result = solver(LinearOperator((64, 64), wp.float64, "cpu", matvec), wp.array(b), x, 1e-10, 0.0, check_every=40)
+    require_solved(result, x, A, b, exact)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_systems_without_a_solution_end(solver):
     x = wp.zeros(4, dtype=wp.float64)
     b = wp.ones(4, dtype=wp.float64)

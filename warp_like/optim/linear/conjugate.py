@@ -11,7 +11,7 @@ from typing import Any
 import warp_like as wp
 from warp_like.optim.linear.operators import numbers
 from warp_like.optim.linear.state import LinearSolverState, Problem, Result, restart_interval
-from warp_like.optim.linear.steps import advance, divide, step_length, subtract, turn
+from warp_like.optim.linear.steps import advance, follow, renew, step_length, subtract, turn
 
 
 class _Conjugate(LinearSolverState):
@@ -54,7 +54,7 @@ class CG(_Conjugate):
 
     def _allocate(self) -> None:
         self._r, self._p, self._Ap, self._z = (self._vector() for _ in range(4))
-        self._rz, self._rz_new, self._pAp, self._length = (self._numbers_for_systems() for _ in range(4))
+        self._rz, self._rz_new, self._pAp, self._length, self._beta = (self._numbers_for_systems() for _ in range(5))
 
     def _start(self, problem: Problem) -> None:
         problem.residual(self._r)
@@ -71,17 +71,14 @@ class CG(_Conjugate):
         self._dots.compute(p, Ap, self._pAp)
         given = [self._rz, self._pAp, self._residual_sq, self._limit_sq, self._length]
         wp.launch(step_length, dim=self._systems, inputs=given, device=device)
-        given = [*systems, self._length, p, Ap, problem.x_numbers, r]
-        wp.launch(advance, dim=self._size, inputs=given, device=device)
-        z = problem.precondition(self._r, self._z)
-        self._dots.compute(r, r, self._residual_sq)
-        if problem.M is None:
-            wp.copy(self._rz_new, self._residual_sq)
-        else:
-            self._dots.compute(r, numbers(z), self._rz_new)
-        wp.launch(divide, dim=self._systems, inputs=[self._rz_new, self._rz, self._length], device=device)
-        wp.launch(turn, dim=self._size, inputs=[*systems, self._length, numbers(z), p], device=device)
-        wp.copy(self._rz, self._rz_new)
+        self._dots.subtract(self._length, Ap, r, self._residual_sq)
+        z, rz = numbers(problem.precondition(self._r, self._z)), self._residual_sq
+        if problem.M is not None:
+            rz = self._rz_new
+            self._dots.compute(r, z, rz)
+        wp.launch(renew, dim=self._systems, inputs=[rz, self._rz, self._beta], device=device)
+        given = [*systems, self._length, self._beta, z, p, problem.x_numbers]
+        wp.launch(follow, dim=self._size, inputs=given, device=device)
 
 
 class CR(_Conjugate):
@@ -123,10 +120,9 @@ class CR(_Conjugate):
         problem.A.matvec(z, self._Az, self._Az, 1.0, 0.0)
         self._dots.compute(r, r, self._residual_sq)
         self._dots.compute(numbers(z), Az, self._zAz_new)
-        wp.launch(divide, dim=self._systems, inputs=[self._zAz_new, self._zAz, self._length], device=device)
+        wp.launch(renew, dim=self._systems, inputs=[self._zAz_new, self._zAz, self._length], device=device)
         for target, source in ((p, numbers(z)), (Ap, Az)):
             wp.launch(turn, dim=self._size, inputs=[*systems, self._length, source, target], device=device)
-        wp.copy(self._zAz, self._zAz_new)
 
 
 def cg(

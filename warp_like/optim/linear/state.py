@@ -22,6 +22,9 @@ from warp_like.runtime.memory.recorder import paused
 EPSILON = {wp.float16: 2.0**-10, wp.float32: 2.0**-23, wp.float64: 2.0**-52}
 """The precision of the types that solvers take."""
 
+WORTH_CAPTURING = 6
+"""To capture an iteration takes about as long on the CPU as to launch the kernels of so many."""
+
 Result = tuple[Any, Any, Any]
 
 
@@ -86,6 +89,7 @@ class LinearSolverState:
         check_every: After how many iterations the host looks at the residual. 0 for never: the results are arrays then,
             and all of it can be captured.
         use_cuda_graph: Record the iterations as a graph on CUDA devices. ``A`` and ``M`` must not wait for the device.
+            On the CPU a graph is recorded where it saves time, whatever this says.
 
     Raises:
         ValueError: Shapes, types or devices do not fit.
@@ -306,13 +310,24 @@ class LinearSolverState:
             if not (residual_sq > limit_sq).any() or done >= self._maxiter:  # NaN ends it, too
                 return found
             goal = min(done + step, self._maxiter)
+            if graph is None and self._is_worth_capturing(problem, goal - done):
+                done += self._cycle(problem)  # whose kernels are compiled then
+                graph = self._captured(problem)
             while done < goal:
-                if self._device.is_cuda and self._use_cuda_graph and done and not self._device.is_capturing:
-                    graph = self._captured(problem) if graph is None else graph
+                if graph is None:
+                    done += self._cycle(problem)
+                else:
                     wp.capture_launch(graph)
                     done += self._cycle_size
-                else:
-                    done += self._cycle(problem)
+
+    def _is_worth_capturing(self, problem: Problem, iterations: int) -> bool:
+        """Whether so many iterations take less time with a graph. On the CPU a user's function may be no kernels."""
+        if self._device.is_capturing or iterations <= self._cycle_size:
+            return False
+        if self._device.is_cuda:
+            return self._use_cuda_graph
+        ours = problem.A.matrix is not None and (problem.M is None or problem.M.matrix is not None)
+        return ours and iterations >= WORTH_CAPTURING * self._cycle_size
 
     def _captured(self, problem: Problem) -> Any:
         with wp.ScopedCapture(device=self._device) as capture:

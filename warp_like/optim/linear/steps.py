@@ -29,10 +29,11 @@ def quotient(a: Any, b: Any) -> Any:
 
 
 @wp.kernel(enable_backward=False)
-def divide(a: wp.array[Any], b: wp.array[Any], out: wp.array[Any]) -> None:
-    """Write ``a / b``, and 0 where ``b`` is 0."""
+def renew(new: wp.array[Any], old: wp.array[Any], out: wp.array[Any]) -> None:
+    """Write ``new / old``, 0 where ``old`` is 0, and let ``old`` be ``new``."""
     system = wp.tid()
-    out[system] = quotient(a[system], b[system])
+    out[system] = quotient(new[system], old[system])
+    old[system] = new[system]
 
 
 @wp.kernel(enable_backward=False)
@@ -84,3 +85,22 @@ def turn(batched: bool, systems: wp.array[int], beta: wp.array[Any], z: wp.array
     system = system_of(batched, systems, i)
     if system >= 0:
         p[i] = z[i] + beta[system] * p[i]
+
+
+@wp.kernel(enable_backward=False)
+def follow(
+    batched: bool,
+    systems: wp.array[int],
+    length: wp.array[Any],
+    beta: wp.array[Any],
+    z: wp.array[Any],
+    p: wp.array[Any],
+    x: wp.array[Any],
+) -> None:
+    """``x += length * p``, then ``p = z + beta * p``."""
+    i = wp.tid()
+    system = system_of(batched, systems, i)
+    if system >= 0:
+        direction = p[i]
+        x[i] = x[i] + length[system] * direction
+        p[i] = z[i] + beta[system] * direction
