@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
-from warp_like.optim.linear.steps import subtract
 
 PART = 4096
 """Numbers that one thread sums."""
@@ -46,19 +45,6 @@ def _dot_parts(a: wp.array2d[Any], b: wp.array2d[Any], step: int, size: int, par
     for i in range(part * size, wp.min(part * size + size, a.shape[1])):
         total += wp.float64(a[row, i]) * wp.float64(b[row * step, i])
     partial[row, part] = total
-
-
-@wp.kernel(enable_backward=False)
-def _subtract_parts(
-    length: wp.array[Any], change: wp.array[Any], r: wp.array[Any], partial: wp.array2d[wp.float64]
-) -> None:
-    part = wp.tid()
-    begin = wp.uint32(part * wp.static(PART))
-    alpha = length[0]
-    for i in range(begin, wp.min(begin + wp.uint32(wp.static(PART)), wp.uint32(r.shape[0]))):
-        r[i] = r[i] - alpha * change[i]
-    wide = wp.tile_astype(wp.tile_load(r, shape=wp.static(PART), offset=part * wp.static(PART)), wp.float64)
-    partial[0, part] = wp.tile_sum(wp.tile_map(wp.mul, wide, wide))[0]
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
@@ -126,21 +112,3 @@ class Dots:
         partial = self._partial[:rows]
         wp.launch(_dot_parts, dim=partial.shape, inputs=[left, right, step, PART, partial], device=self._device)
         wp.launch(_sum_parts, dim=rows, inputs=[partial, result], device=self._device)
-
-    def subtract(self, length: Any, change: Any, r: Any, out: Any) -> None:
-        """``r -= length * change``, and write the square of the length of ``r``.
-
-        Args:
-            length: A number for each system.
-            change: An array of numbers, of one dimension.
-            r: Another one.
-            out: For each system the inner product of ``r`` with itself.
-        """
-        if self.offsets is None and self._device.is_cpu:  # one pass over both
-            given = [length, change, r, self._partial[:1]]
-            wp.launch(_subtract_parts, dim=self._partial.shape[1], inputs=given, device=self._device)
-            given = [self._partial[:1], out.reshape((1, 1))]
-            wp.launch(_sum_parts, dim=1, inputs=given, device=self._device)
-            return
-        wp.launch(subtract, dim=r.size, inputs=[*self.systems, length, change, r], device=self._device)
-        self.compute(r, r, out)
