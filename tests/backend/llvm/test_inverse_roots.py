@@ -44,6 +44,49 @@ def test_quotients_by_roots_keep_their_ends() -> None:
     np.testing.assert_allclose(out.numpy(), expected, rtol=1.0e-6, atol=1.0e-37)
 
 
+@wp.kernel(fast_math=True)
+def over_the_range(
+    m: wp.array(dtype=float), x: wp.array(dtype=float), y: wp.array(dtype=float), out: wp.array2d(dtype=float)
+):
+    i = wp.tid()
+    r = wp.sqrt(x[i])
+    s = wp.sqrt(y[i])
+    out[i, 0] = m[i] / r
+    out[i, 1] = m[i] / (r * s)
+    out[i, 2] = m[i] / (r * r)
+    out[i, 3] = m[i] / (r * r * r)
+    out[i, 4] = m[i] / (r * r * r * r)
+    out[i, 5] = m[i] / (r * r * s)
+
+
+def any_size(n: int, seed: int) -> np.ndarray:
+    """Numbers of all exponents, denormal ones too."""
+    draw = np.random.default_rng(seed)
+    return np.ldexp(draw.uniform(1.0, 2.0, n), draw.integers(-149, 128, n)).astype(np.float32)
+
+
+def test_quotients_by_roots_are_right_over_the_whole_range() -> None:
+    n = 20_011
+    m, x, y = any_size(n, 0), any_size(n, 1), any_size(n, 2)
+    m[::2] *= -1.0
+    m[:4], x[:4], y[:4] = (3e38, 1e-38, 3e38, 1e-10), (1e-38, 1e38, 1e38, 1e-40), (1e38, 1e-38, 1e-38, 1e-40)
+    out = wp.zeros((n, 6))
+    wp.launch(over_the_range, dim=n, inputs=[wp.array(m), wp.array(x), wp.array(y), out])
+    found, r, s = out.numpy().astype(float), np.sqrt(x.astype(float)), np.sqrt(y.astype(float))
+    largest, unit = float(np.finfo(np.float32).max), 2.0**-149
+    for k, divisor in enumerate([r, r * s, r**2, r**3, r**4, r * r * s]):
+        expected = m / divisor
+        # Denormal numbers have fewer digits. A divisor of more than two roots may leave float32, where it is computed.
+        relative = 1.0e-6 + unit / divisor + unit / abs(m)
+        in_range = (divisor < largest) & (divisor > unit)
+        finite = in_range & (abs(expected) * (1.0 + relative) < largest)
+        error = abs(found[finite, k] - expected[finite])
+        assert np.all(error <= relative[finite] * abs(expected[finite]) + 2.0 * unit), k
+        infinite = in_range & (abs(expected) * (1.0 - relative) > largest)
+        assert infinite.sum() > 100
+        assert np.all(found[infinite, k] == np.sign(m[infinite]) * np.inf), k
+
+
 def test_doubles_are_divided() -> None:
     x = numbers(100).astype(np.float64)
     out = wp.zeros(100, dtype=wp.float64)

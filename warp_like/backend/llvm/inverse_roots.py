@@ -2,7 +2,10 @@
 
 A root and a division keep the divider of the processor busy, which takes 20 cycles for 16 lanes on Zen 4. The estimate
 of AVX-512 (14 bits, for denormal numbers too) and a step take 6 instructions, and leave an error of about 2 units in
-the last place. A divisor may be a power of a root: ``m / (r * r * r)``.
+the last place. A divisor may be a power of a root, ``m / (r * r * r)``, or a product of two, ``m / (r * s)``.
+
+The product of ``m`` and the inverses leaves float32 on its way only where the quotient does (`_product`). So it has no
+``reassoc``: LLVM would bring back the orders that overflow. Three roots of different numbers are multiplied and divided.
 
 LLVM has such estimates, too, but they give NaN for 0 and infinity, where ``x * y * y`` is NaN; here a number replaces
 it, and the result is infinite or 0. So entries tell LLVM to make none. Other processors divide: the estimate of AVX
@@ -16,7 +19,7 @@ from collections.abc import Callable
 
 from warp_like.backend.llvm.lane_math import LaneMath
 from warp_like.backend.llvm.shuffle import join, split
-from warp_like.backend.llvm.values import LaneScalar, constant, leaves, register_type
+from warp_like.backend.llvm.values import LaneScalar, constant, leaves
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
 from warp_like.ir.core import Value
@@ -35,12 +38,25 @@ def quotient_by_roots(w: Writer, o: ops.Apply, scalar: Callable[[Value], str]) -
     if t is None or t.width % LANES:
         return None
     roots = _roots(o.args[1])
-    if roots is None or len(roots) > MOST_FACTORS:
+    if roots is None or len(roots) > MOST_FACTORS or (len(set(roots)) > 1 and len(roots) > 2):
         return None
-    result, inverses = scalar(o.args[0]), {x: _inverse_root(w, t, scalar(x)) for x in dict.fromkeys(roots)}
-    for x in roots:
-        result = w.op(f"fmul {w.fp}{register_type(t)} {result}, {inverses[x]}")
-    return result
+    inverses = {x: _inverse_root(w, t, scalar(x)) for x in dict.fromkeys(roots)}
+    return _product(LaneMath(w, t), scalar(o.args[0]), [inverses[x] for x in roots])
+
+
+def _product(v: LaneMath, m: str, inverses: list[str]) -> str:
+    """``m`` times positive factors, two different ones or a power of one, with no overflow or underflow on the way.
+
+    A power moves the product in one direction alone; only digits of a denormal ``m`` are lost. Of two factors the one comes first that moves ``m`` towards 1:
+    ``1e38 / (sqrt(1e-38) * sqrt(1e38))`` is ``1e38 * 1e-19 * 1e19``.
+    """
+    if len(set(inverses)) > 1:
+        first, second = inverses
+        keep = v.w.op(f"xor {v.mask} {v.compare('olt', first, second)}, {v.compare('olt', v.abs(m), 1.0)}")
+        inverses = [v.select(keep, first, second), v.select(keep, second, first)]
+    for x in inverses:
+        m = v.w.op(f"fmul contract {v.reg} {m}, {x}")
+    return m
 
 
 def _float_in_lanes(v: Value) -> LaneScalar | None:
