@@ -23,7 +23,7 @@ MISSING: dict[str, str] = {
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),
         "options of snippets' builds are": ("ModuleBuildOptions"),
         "this part of the module is": (
-            "geometry.IsoSurfaceNets geometry.SweptVolumeSignMode geometry.delaunay_edge_flip "
+            "geometry.SweptVolumeSignMode geometry.delaunay_edge_flip "
             "geometry.find_triangle_neighbor_edge_index geometry.lipschitz_octree geometry.sparse_marching_cubes "
             "geometry.sparse_marching_cubes_from_cells geometry.swept_volume_bounds geometry.swept_volume_field "
             "geometry.swept_volume_mesh geometry.swept_volume_sdf geometry.tri_tri_adjacency"

@@ -8,8 +8,9 @@ from __future__ import annotations
 from warp_like.base import missing_names as _missing_names
 from warp_like.geometry.iso_surface import IsoSurfaceBase
 from warp_like.geometry.marching_cubes import IsoSurfaceMarchingCubes
+from warp_like.geometry.surface_nets import IsoSurfaceNets
 
-__all__ = ["IsoSurfaceBase", "IsoSurfaceMarchingCubes"]
+__all__ = ["IsoSurfaceBase", "IsoSurfaceMarchingCubes", "IsoSurfaceNets"]
 
 
 def __getattr__(name: str) -> object:

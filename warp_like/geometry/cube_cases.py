@@ -31,6 +31,11 @@ CORNERS = ((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 0, 1), (1, 0, 1), (1,
 EDGES = ((0, 1), (1, 2), (3, 2), (0, 3), (4, 5), (5, 6), (7, 6), (4, 7), (0, 4), (1, 5), (2, 6), (3, 7))
 """The corners of each edge; the first one is nearer to the origin."""
 
+EDGE_PLACES = tuple(
+    (*CORNERS[a], next(axis for axis in range(3) if CORNERS[a][axis] != CORNERS[b][axis])) for a, b in EDGES
+)
+"""Where each edge begins, relative to the cube, and its axis."""
+
 FACES = ((0, 3, 2, 1), (4, 5, 6, 7), (0, 1, 5, 4), (3, 7, 6, 2), (0, 4, 7, 3), (1, 2, 6, 5))
 """The corners of each face, counter-clockwise as seen from outside of the cube."""
 
@@ -61,6 +66,11 @@ def polygons(case: int) -> list[list[int]]:
             polygon.append(edge)
         found.append(polygon)
     return found
+
+
+def twice_crossed_face(polygon: list[int]) -> int | None:
+    """Return the face of the cube in which two sides of a polygon lie; None where each has a face of its own."""
+    return next((f for f, edges in enumerate(_ON_FACE) if edges <= {*polygon}), None)
 
 
 def in_one_face(a: int, b: int) -> bool:

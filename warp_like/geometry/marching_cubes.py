@@ -18,92 +18,22 @@ import numpy as np
 import warp_like as wp
 from warp_like.geometry import cube_cases
 from warp_like.geometry.iso_surface import Bound, IsoSurfaceBase, place_domain, require_field, require_threshold
+from warp_like.geometry.node_bits import (
+    WORD,
+    case_of,
+    fraction,
+    lowest,
+    mixed_cubes,
+    outside_bits,
+    scan,
+    shifted,
+    with_next,
+)
 from warp_like.runtime.memory.recorder import paused, refuse_capture
-
-WORD = 32
-"""Nodes of a word of bits."""
-
-MOST_INDICES = 2**31 - 1
 
 _RANGES = np.array(cube_cases.CASE_TO_TRI_RANGE, np.int32)
 _LOCAL = np.array(cube_cases.TRI_LOCAL_INDICES, np.int32)
-
-_EDGES = np.array(
-    [
-        (*first, next(axis for axis in range(3) if first[axis] != second[axis]))
-        for first, second in ((cube_cases.CORNERS[a], cube_cases.CORNERS[b]) for a, b in cube_cases.EDGES)
-    ],
-    np.int32,
-)
-"""Where each edge of a cube begins, relative to the cube, and its axis."""
-
-
-@wp.kernel(enable_backward=False)
-def _pack(field: wp.array3d[float], threshold: float, outside: wp.array3d[wp.uint32]) -> None:
-    i, j, word = wp.tid()
-    first = word * WORD
-    bits = wp.uint32(0)
-    if first + WORD <= field.shape[2]:
-        for n in range(WORD):
-            bits |= wp.where(field[i, j, first + n] < threshold, wp.uint32(0), wp.uint32(1) << wp.uint32(n))
-    else:
-        for n in range(field.shape[2] - first):
-            bits |= wp.where(field[i, j, first + n] < threshold, wp.uint32(0), wp.uint32(1) << wp.uint32(n))
-    outside[i, j, word] = bits
-
-
-@wp.func
-def _shifted(outside: wp.array3d[wp.uint32], i: int, j: int, word: int) -> wp.uint32:
-    """Return the bits of the nodes one further along z."""
-    bits = outside[i, j, word] >> wp.uint32(1)
-    if word + 1 < outside.shape[2]:
-        bits |= outside[i, j, word + 1] << wp.uint32(WORD - 1)
-    return bits
-
-
-@wp.func
-def _with_next(word: int, nz: int) -> wp.uint32:
-    """Return the bits of the nodes of a word that have a neighbour along z."""
-    count = nz - 1 - word * WORD
-    return wp.where(count >= WORD, ~wp.uint32(0), (wp.uint32(1) << wp.uint32(wp.min(count, WORD - 1))) - wp.uint32(1))
-
-
-@wp.func
-def _case(outside: wp.array3d[wp.uint32], i: int, j: int, word: int, bit: wp.uint32) -> int:
-    """Return the case of the cube whose first node is a bit of a word."""
-    case = (outside[i, j, word] >> bit) & wp.uint32(1)
-    case |= ((outside[i + 1, j, word] >> bit) & wp.uint32(1)) << wp.uint32(1)
-    case |= ((outside[i + 1, j + 1, word] >> bit) & wp.uint32(1)) << wp.uint32(2)
-    case |= ((outside[i, j + 1, word] >> bit) & wp.uint32(1)) << wp.uint32(3)
-    case |= ((_shifted(outside, i, j, word) >> bit) & wp.uint32(1)) << wp.uint32(4)
-    case |= ((_shifted(outside, i + 1, j, word) >> bit) & wp.uint32(1)) << wp.uint32(5)
-    case |= ((_shifted(outside, i + 1, j + 1, word) >> bit) & wp.uint32(1)) << wp.uint32(6)
-    case |= ((_shifted(outside, i, j + 1, word) >> bit) & wp.uint32(1)) << wp.uint32(7)
-    return int(case)
-
-
-@wp.func
-def _mixed_cubes(outside: wp.array3d[wp.uint32], i: int, j: int, word: int, nz: int) -> wp.uint32:
-    """Return the bits of the cubes that the surface crosses."""
-    if i + 1 >= outside.shape[0] or j + 1 >= outside.shape[1]:
-        return wp.uint32(0)
-    a = outside[i, j, word]
-    b = outside[i + 1, j, word]
-    c = outside[i + 1, j + 1, word]
-    d = outside[i, j + 1, word]
-    e = _shifted(outside, i, j, word)
-    f = _shifted(outside, i + 1, j, word)
-    g = _shifted(outside, i + 1, j + 1, word)
-    h = _shifted(outside, i, j + 1, word)
-    some = a | b | c | d | e | f | g | h
-    every = a & b & c & d & e & f & g & h
-    return some & ~every & _with_next(word, nz)
-
-
-@wp.func
-def _lowest(bits: wp.uint32) -> wp.uint32:
-    """Return the number of the lowest bit that is set."""
-    return wp.uint32(wp.bit_count((bits & (~bits + wp.uint32(1))) - wp.uint32(1)))
+_EDGES = np.array(cube_cases.EDGE_PLACES, np.int32)
 
 
 @wp.kernel(enable_backward=False)
@@ -123,13 +53,13 @@ def _count(
         along[0] = bits ^ outside[i + 1, j, word]
     if j + 1 < outside.shape[1]:
         along[1] = bits ^ outside[i, j + 1, word]
-    along[2] = (bits ^ _shifted(outside, i, j, word)) & _with_next(word, nz)
+    along[2] = (bits ^ shifted(outside, i, j, word)) & with_next(word, nz)
     crossed[i, j, word] = along
     vertices[i, j, word] = wp.int64(wp.bit_count(along[0]) + wp.bit_count(along[1]) + wp.bit_count(along[2]))
     total = 0
-    cubes = _mixed_cubes(outside, i, j, word, nz)
+    cubes = mixed_cubes(outside, i, j, word, nz)
     while cubes != wp.uint32(0):
-        case = _case(outside, i, j, word, _lowest(cubes))
+        case = case_of(outside, i, j, word, lowest(cubes))
         total += ranges[case + 1] - ranges[case]
         cubes &= cubes - wp.uint32(1)
     corners[i, j, word] = wp.int64(total)
@@ -143,7 +73,7 @@ def _list_edges(crossed: wp.array3d[wp.vec3ui], starts: wp.array3d[wp.int64], ed
     for axis in range(3):
         bits = along[axis]
         while bits != wp.uint32(0):
-            edges[vertex] = wp.vec4i(i, j, word * WORD + int(_lowest(bits)), axis)
+            edges[vertex] = wp.vec4i(i, j, word * WORD + int(lowest(bits)), axis)
             vertex += 1
             bits &= bits - wp.uint32(1)
 
@@ -176,27 +106,17 @@ def _write_triangles(
     indices: wp.array[int],
 ) -> None:
     i, j, word = wp.tid()
-    cubes = _mixed_cubes(outside, i, j, word, nz)
+    cubes = mixed_cubes(outside, i, j, word, nz)
     corner = int(corner_starts[i, j, word])
     while cubes != wp.uint32(0):
-        bit = _lowest(cubes)
+        bit = lowest(cubes)
         k = word * WORD + int(bit)
-        case = _case(outside, i, j, word, bit)
+        case = case_of(outside, i, j, word, bit)
         for n in range(ranges[case], ranges[case + 1]):
             place = places[local[n]]
             indices[corner] = _vertex_of(crossed, vertex_starts, i + place[0], j + place[1], k + place[2], place[3])
             corner += 1
         cubes &= cubes - wp.uint32(1)
-
-
-@wp.func
-def _fraction(a: float, b: float, threshold: float) -> float:
-    """Return where the surface crosses an edge with values ``a`` and ``b``; at a finite one if the other is not."""
-    if not wp.isfinite(a):
-        return wp.where(wp.isfinite(b), 1.0, 0.5)
-    if not wp.isfinite(b):
-        return 0.0
-    return wp.clamp((threshold - a) / (b - a), 0.0, 1.0)
 
 
 @wp.kernel
@@ -213,21 +133,10 @@ def _place_vertices(
     i, j, k, axis = edge[0], edge[1], edge[2], edge[3]
     end = wp.vec3i(i, j, k)
     end[axis] += 1
-    t = _fraction(field[i, j, k], field[end[0], end[1], end[2]], threshold)
+    t = fraction(field[i, j, k], field[end[0], end[1], end[2]], threshold)
     node = wp.vec3(float(i), float(j), float(k))
     node[axis] += t
     verts[vertex] = lower + wp.cw_mul(node, spacing)
-
-
-def _scan(counts: Any, what: str) -> tuple[Any, int]:
-    """Return the sums of the counts before each word, and the sum of all."""
-    starts = wp.empty_like(counts)
-    wp.utils.array_scan(counts, starts, inclusive=False)
-    last = counts.size - 1
-    total = sum(int(a.reshape(-1)[last:].numpy()[0]) for a in (counts, starts))
-    if total > MOST_INDICES:
-        raise ValueError(f"the surface has {total} {what}, more than indices of 32 bits count")
-    return starts, total
 
 
 def _topology(field: Any, threshold: float) -> tuple[Any, Any]:
@@ -236,14 +145,13 @@ def _topology(field: Any, threshold: float) -> tuple[Any, Any]:
     ranges = wp.array(_RANGES, dtype=int, device=device)
     local = wp.array(_LOCAL, dtype=int, device=device)
     places = wp.array(_EDGES, dtype=wp.vec4i, device=device)
-    shape = (*field.shape[:2], -(-nz // WORD))
-    outside = wp.empty(shape, dtype=wp.uint32, device=device)
-    wp.launch(_pack, dim=shape, inputs=[field, threshold, outside], device=device)
+    outside = outside_bits(field, threshold)
+    shape = outside.shape
     crossed = wp.empty(shape, dtype=wp.vec3ui, device=device)
     vertices, corners = (wp.empty(shape, dtype=wp.int64, device=device) for _ in range(2))
     wp.launch(_count, dim=shape, inputs=[outside, nz, ranges, crossed, vertices, corners], device=device)
-    vertex_starts, vertex_count = _scan(vertices, "vertices")
-    corner_starts, corner_count = _scan(corners, "indices")
+    vertex_starts, vertex_count = scan(vertices, "vertices")
+    corner_starts, corner_count = scan(corners, "indices")
     edges = wp.empty(vertex_count, dtype=wp.vec4i, device=device)
     indices = wp.empty(corner_count, dtype=int, device=device)
     if vertex_count:
