@@ -529,7 +529,7 @@ def _while(m: _Thread, o: ops.While, env: Env) -> list[Any]:
     return carried
 
 
-def _call(m: _Thread, o: ops.Call, env: Env) -> list[Any]:
+def _call(m: _Thread, o: ops.Call | ops.Outlined, env: Env) -> list[Any]:
     return m.call(o.callee, [env[v] for v in o.args])
 
 
@@ -570,6 +570,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.For: _for,
     ops.While: _while,
     ops.Call: _call,
+    ops.Outlined: _call,
 }
 
 

@@ -34,6 +34,10 @@ class Inline(Frozen):
     One that is ``called`` takes or gives structs, or reads memory through an id: its body is put where the call stands
     before anything else is done, and its derivative is that of the body.
 
+    One that is ``outlined`` is large: code for a kernel has it once, as a function that the kernel calls
+    (``ops.Outlined``). It reads nothing but memory of objects that no kernel writes, nothing for the id 0, and its row
+    has a rule for the derivative.
+
     ``native`` names a function of the extension that takes the body's place in code for x86-64 with AVX2. Both read
     nothing but memory of objects that no kernel writes, and are harmless for the arguments of a thread that is not
     there: all of them 0. A vector is given component by component.
@@ -41,6 +45,7 @@ class Inline(Frozen):
 
     function: Callable[..., Any]
     called: bool = False
+    outlined: bool = False
     native: str = ""
 
 

@@ -31,6 +31,7 @@ from warp_like.builtins.overload import (
     Target,
 )
 from warp_like.builtins.patterns import Argument, Literal
+from warp_like.ir.rewrite import OUTLINED
 
 REGISTRY: dict[str, list[Overload]] = {}
 """Every row by the builtin's name, in the order in which overloads are tried.
@@ -79,6 +80,8 @@ def builtin(
             example=example,
         )
         REGISTRY.setdefault(row.name, []).append(row)
+        if isinstance(lower, Inline) and lower.outlined:
+            OUTLINED.add(row.name)
         if assigns:
             ASSIGNING.add(row.name)
         return signature

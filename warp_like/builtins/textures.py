@@ -5,28 +5,51 @@ from typing import Any
 
 from warp_like.builtins.device import textures as device
 from warp_like.builtins.hash_grid import PRIVATE
+from warp_like.builtins.patterns import VecOf
 from warp_like.builtins.spec import Inline, Special, builtin, declare_row
 from warp_like.ir.types import Vec, float32, int32, int64, uint64
 
-_VEC4 = Vec(4, float32)
-_POINT = {"u": float32, "v": float32, "w": float32}
-_SHOWN = {"ndim": int32, "n": int32}
+_AT, _CHANNELS = VecOf("D", float32), VecOf("N", float32)
+_OFFSETS, _WEIGHTS = Vec(3, int64), Vec(3, float32)
 
 declare_row("_texture", Special(), {"id": Any, "word": Any}, None, group=PRIVATE, doc="Read memory of an object.")
 _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
-    ("_texel_index", device.texel_index, {"i": int64, "size": int64, "mode": int32}, int64),
+    ("_texel_index", device.texel_index, dict.fromkeys(("i", "size", "mode"), int32), int32),
     (
         "_texel_axis",
         device.texel_axis,
-        {"id": uint64, "x": float32, "axis": int32, "base": int64, "size": int64},
-        (int64, int64, float32),
+        {"about": uint64, "axis": int32, "x": float32, "base": int32, "size": int32},
+        (int32, int32, *[float32] * 4),
     ),
-    ("_texel", device.texel, {"data": uint64, "at": int64, "stride": int64, "n": int32}, _VEC4),
-    ("_texture_level", device.level_sample, {"id": uint64, "level": int32, **_POINT, **_SHOWN}, _VEC4),
-    ("_texture_sample", device.sample, {"id": uint64, **_POINT, "lod": float32, **_SHOWN}, _VEC4),
+    ("_texture_lod", device.texture_lod, {"about": uint64, "lod": float32}, (int32, float32)),
+    (
+        "_texture_corners",
+        device.texture_corners,
+        {"id": uint64, "about": uint64, "level": int32, "at": _AT},
+        (int64, *[_OFFSETS] * 2, *[_WEIGHTS] * 4),
+    ),
+    ("_texel", device.texel, {"data": uint64, "at": int64, "weight": float32, "zero": _CHANNELS}, _CHANNELS),
 )
 for _name, _body, _taken, _given in _BODIES:
     declare_row(_name, Inline(_body, called=True), _taken, _given, group=PRIVATE, doc="Sample a texture.")
+
+declare_row(
+    "_texture_sample",
+    Inline(device.sample, outlined=True),
+    {"id": uint64, "at": _AT, "lod": float32, "zero": _CHANNELS},
+    _CHANNELS,
+    group=PRIVATE,
+    doc="Sample a texture.",
+    adjoint=lambda b, g, out, id, at, lod, zero: (None, *b.apply("_texture_sample_adjoint", id, at, lod, g), None),
+)
+declare_row(
+    "_texture_sample_adjoint",
+    Inline(device.sample_adjoint, outlined=True),
+    {"id": uint64, "at": _AT, "lod": float32, "g": _CHANNELS},
+    (_AT, float32),
+    group=PRIVATE,
+    doc="Return the adjoints of the coordinates and of the level of a sample.",
+)
 
 
 @builtin(

@@ -10,7 +10,7 @@ from warp_like.frontend.context import Context
 from warp_like.frontend.operands import Operand
 from warp_like.ir.core import Value
 from warp_like.ir.objects import TEXTURES
-from warp_like.ir.types import Vec, float32, int32
+from warp_like.ir.types import Vec, float32
 
 _CHANNELS = {float32: 1, Vec(2, float32): 2, Vec(4, float32): 4}
 
@@ -27,8 +27,7 @@ def texture_sample(ctx: Context, node: ast.Call) -> Operand:
     wanted = Vec(ndim, float32) if len(place) < ndim else float32
     operands += [ctx.expr(given[p]) for p in place[len(operands) :]]
     values = [ctx.convert(x, wanted, f"`{p}`", given[p]) for p, x in zip(place, operands, strict=True)]
-    numbers = ctx.b.components(values[0]) if len(place) < ndim else values
-    numbers += [ctx.b.constant(0.0, float32)] * (3 - ndim)
+    at = values[0] if len(place) < ndim else ctx.b.make(Vec(ndim, float32), values)
     channels = type_argument(ctx, given["dtype"], "dtype")
     count = _CHANNELS.get(channels)
     if count is None:
@@ -37,11 +36,9 @@ def texture_sample(ctx: Context, node: ast.Call) -> Operand:
     lod = ctx.b.constant(-1.0, float32)
     if "lod" in given:
         lod = ctx.convert(ctx.expr(given["lod"]), float32, "`lod`", given["lod"])
-    shown = [ctx.b.constant(x, int32) for x in (ndim, count)]
-    found = ctx.apply("_texture_sample", ctx.b.get_field(texture, 0), *numbers, lod, *shown)
+    found = ctx.apply("_texture_sample", ctx.b.get_field(texture, 0), at, lod, ctx.b.zero(Vec(count, float32)))
     assert isinstance(found, Value)
-    parts = ctx.b.components(found)[:count]
-    return parts[0] if count == 1 else ctx.b.make(channels, parts)
+    return ctx.b.components(found)[0] if count == 1 else found
 
 
 def _texture(ctx: Context, node: ast.Call) -> tuple[Value, int]:

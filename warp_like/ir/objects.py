@@ -19,10 +19,7 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
         *("node_count", "face_count", "point_count", "bvh"),
         *("places", "corners", "wide"),
     ),
-    ObjectKind.TEXTURE: (
-        *("mark", "data", "levels", "level_count", "channels"),
-        *("normalized", "filter", "mip_filter", "address_modes"),
-    ),
+    ObjectKind.TEXTURE: (*("mark", "data", "levels", "about"),),
     ObjectKind.VOLUME: (
         *("mark", "grid", "type", "root", "root_size", "background", "tile_size", "tile_value"),
         *("stride", "upper_table", "lower_table", "leaf_values", "value_size", "voxel_count"),
@@ -46,7 +43,9 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
   all bits turned where a face is degenerate. ``places`` says for each place in ``order`` where in ``corners`` the face
   has its first word. ``wide`` is the tree of width 8 (``native/wide_bvh.h``), which native searches walk.
 * Texture: ``data`` are the texels of all levels, float32, and ``levels`` says where each begins and how large it is
-  (``builtins/device/textures.py``). ``address_modes`` has two bits for each axis.
+  (``builtins/device/textures.py``). ``about`` has what is small, from its lowest bit: the number of channels (8 bits)
+  and of levels (8), whether coordinates are normalized, whether texels and levels are filtered (1 each), and the
+  address mode of each axis (2 each).
 * Volume: ``grid`` is a grid of NanoVDB, whose voxels kernels may write, and ``root`` the byte where its root begins.
   The others say how nodes are laid out for values of the ``type`` (``runtime/geometry/nanovdb.py``).
 """

@@ -243,6 +243,19 @@ class Search(Op):
     mask: tuple[Value, ...] = operand(default=())
 
 
+@op("outlined", pure=False)
+class Outlined(Op):
+    """The call of a builtin whose body stays a function, ``callee``: it computes, and reads memory of objects.
+
+    Where it is not reached, an id may be anything, so it stays where it stands.
+    A callee in lanes takes the mask as its ``ActiveMask``. Another one runs once for each lane of the mask.
+    """
+
+    callee: Function = attr()
+    args: tuple[Value, ...] = operand()
+    mask: tuple[Value, ...] = operand(default=())
+
+
 @op("address")
 class Address(Op):
     """The memory address of an array's first element, as uint64."""
@@ -340,8 +353,8 @@ class Breakpoint(Op):
     mask: tuple[Value, ...] = operand(default=())
 
 
-LANE_BY_LANE = (Search, AtomicCas, Native, Print, Check, Breakpoint)
-"""The ops that run once for each lane of their mask."""
+LANE_BY_LANE = (Search, Outlined, AtomicCas, Native, Print, Check, Breakpoint)
+"""The ops that run once for each lane of their mask; ``Outlined`` where its callee is not in lanes itself."""
 
 
 # --- the per-thread stack of the reverse sweep ----------------------------------------------------------------
@@ -543,6 +556,7 @@ __all__ = [
     "Make",
     "Native",
     "NestedArray",
+    "Outlined",
     "PARTS",
     "Pop",
     "Print",

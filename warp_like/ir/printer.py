@@ -129,8 +129,8 @@ class _Printer:
                 return f"lane_reduce {o.kind} {self.name(o.x)}"
             case ops.Native():
                 return f"native {o.code.name}({self.names_of(o.args)})"
-            case ops.Call():
-                return f"call {o.callee.name}({self.names_of(o.args)})"
+            case ops.Call() | ops.Outlined():
+                return f"{o.NAME} {o.callee.name}({self.names_of(o.args)})"
         extra = "".join(f" {v!r}" for v in o.attributes().values())
         operands = f" {self.names_of(o.operands())}" if o.operands() else ""
         return f"{o.NAME}{extra}{operands}"

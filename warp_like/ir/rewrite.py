@@ -13,6 +13,9 @@ from warp_like.ir.types import scalar_of
 INTEGER_DIVISIONS = {"div": "/", "floordiv": "//", "mod": "%"}
 """Builtins that divide, and their operators."""
 
+OUTLINED: set[str] = set()
+"""The builtins whose calls stay calls (``ops.Outlined``); their rows add themselves. They run where they stand."""
+
 
 class Cloner:
     """Copies ops into other blocks, replacing values by the map it keeps."""
@@ -123,7 +126,7 @@ def grid_ndim(f: Function) -> int:
 
 def has_effects(o: Op) -> bool:
     """Return whether removing ``o`` could be seen: by memory, by the stack, by output, or by not terminating."""
-    if isinstance(o, (ops.Load, ops.LoadConsecutive, ops.LocalArray, ops.AtAddress)):
+    if isinstance(o, (ops.Load, ops.LoadConsecutive, ops.LocalArray, ops.AtAddress, ops.Outlined)):
         return False
     if isinstance(o, ops.While):
         return True
@@ -143,6 +146,8 @@ def is_always_defined(o: Op) -> bool:
         case ops.Apply() if is_integer_division(o):
             divisor = constant_value(o.args[1])
             return isinstance(divisor, int) and divisor != 0
+        case ops.Apply(fn=fn):
+            return fn not in OUTLINED
         case ops.Extract() | ops.Insert():
             return all(constant_value(i) is not None for i in o.indices)
         case ops.View() | ops.NestedArray():

@@ -171,6 +171,11 @@ class _Verifier:
         _require(_types(o.results) == o.callee.results, o, "results do not match the callee")
 
 
+def _check_outlined(o: ops.Outlined) -> None:
+    _require(_types(o.args) == _types(o.callee.params) or bool(o.mask), o, "arguments do not match the callee")
+    _require(tuple(map(_lane, o.results)) == o.callee.results, o, "results do not match the callee")
+
+
 _IN_CONTEXT: dict[type[Op], Callable[[_Verifier, Any], None]] = {
     ops.If: _Verifier.if_,
     ops.For: _Verifier.for_,
@@ -367,6 +372,7 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.AtAddress: _check_at_address,
     ops.IsLive: _check_is_live,
     ops.Search: _check_search,
+    ops.Outlined: _check_outlined,
     ops.Address: _check_address,
     ops.Check: _check_check,
     ops.Print: _check_print,

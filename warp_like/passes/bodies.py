@@ -10,15 +10,16 @@ import functools
 
 from warp_like.base.loc import current_loc
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.spec import Expand, Inline, Lowering
+from warp_like.builtins.spec import Expand, Inline, Lowering, resolve
 from warp_like.frontend.build import build_inline
 from warp_like.ir.core import Block, Function, Value
-from warp_like.ir.rewrite import Cloner
+from warp_like.ir.rewrite import Cloner, clone_function
 from warp_like.ir.types import Type
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.fold import fold
 from warp_like.passes.inline import inline
+from warp_like.passes.licm import licm
 from warp_like.passes.unroll import unroll
 
 MAX_UNROLL, MAX_UNROLLED_OPS = 4, 256
@@ -35,6 +36,18 @@ def body_of(lower: Lowering) -> Expand | None:
 @functools.cache
 def _expansion(lower: Inline) -> Expand:
     return Expand(lambda b, *args: _copy(b, _function(lower, tuple(a.type for a in args)), args))
+
+
+@functools.lru_cache(maxsize=1024)
+def function_of(fn: str, types: tuple[Type, ...]) -> Function:
+    """Return the function that calls of an outlined builtin share, in the form of the IR in which they are made."""
+    lower = resolve(fn, types).overload.lower
+    assert isinstance(lower, Inline)
+    f = clone_function(_function(lower, types))
+    f.name = fn
+    licm(f)
+    dce(f)
+    return f
 
 
 @functools.lru_cache(maxsize=1024)

@@ -38,8 +38,10 @@ from warp_like.builtins.vector import combined
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.objects import NAMES
-from warp_like.ir.rewrite import INTEGER_DIVISIONS, is_integer_division
+from warp_like.ir.rewrite import INTEGER_DIVISIONS, OUTLINED, is_integer_division
 from warp_like.ir.types import Struct, bool_, element_shape, is_large, scalar_of
+from warp_like.passes.bodies import function_of
+from warp_like.passes.effects import queried_objects
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 DEBUG_KINDS = ("assert", "unassigned", "pivot")
@@ -86,9 +88,23 @@ class _Debug(_Checking):
                 case ops.Extract() | ops.Insert():
                     self.component(o)
                 case ops.AtAddress() if o.kind:
-                    text = f"{{0}} is not the id of a {NAMES[o.kind]} that is alive on this device"
-                    self.require("id", text, self.b.insert(ops.IsLive(o.kind, o.address), bool_).result, o.address)
+                    self.live(o.address, o.kind)
+                case ops.Apply(fn=fn) if fn in OUTLINED:
+                    self.ids(o)
         super().visit(o)
+
+    def live(self, id: Value, kind: int, *, or_zero: bool = False) -> None:
+        def is_live() -> Value:
+            return self.b.insert(ops.IsLive(kind, id), bool_).result
+
+        ok = self.b.branch(self.b.eq(id, 0), lambda: self.b.constant(True, bool_), is_live) if or_zero else is_live()
+        text = f"{{0}} is not the id of a {NAMES[kind]} that is alive on this device"
+        self.require("id", text, ok, id)
+
+    def ids(self, o: ops.Apply) -> None:
+        """Check the ids that an outlined builtin takes: its body has no checks, and 0 means no object."""
+        for place, kind in queried_objects(function_of(o.fn, tuple(a.type for a in o.args))):
+            self.live(o.args[place], kind, or_zero=True)
 
     def component(self, o: ops.Extract | ops.Insert) -> None:
         shape = element_shape(o.x.type)

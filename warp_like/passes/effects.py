@@ -20,12 +20,12 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from warp_like.analysis.memory import Access, Memory, Root, is_update, kind_of
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
-from warp_like.ir.core import Function
+from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array
 
 
@@ -96,8 +96,17 @@ def taken_arrays(memory: Memory) -> tuple[int, ...]:
 def queried_objects(f: Function) -> tuple[tuple[int, int], ...]:
     """Return the parameters that are ids of objects, by position, with the kind of object; -1 stands for other ids."""
     places = {p: i for i, p in enumerate(f.params)}
-    used = (o for o in f.body.walk() if isinstance(o, ops.AtAddress) and o.kind)
-    return tuple(dict.fromkeys((places.get(o.address, -1), o.kind) for o in used))
+    return tuple(dict.fromkeys((places.get(id, -1), kind) for id, kind in _queries(f)))
+
+
+def _queries(f: Function) -> Iterator[tuple[Value, int]]:
+    """The ids of the objects that ``f`` reads, and their kinds."""
+    for o in f.body.walk():
+        if isinstance(o, ops.AtAddress) and o.kind:
+            yield o.address, o.kind
+        elif isinstance(o, ops.Outlined):
+            for place, kind in queried_objects(o.callee):
+                yield o.args[place], kind
 
 
 def names_its_memory(memory: Memory) -> bool:

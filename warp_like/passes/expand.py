@@ -36,6 +36,7 @@ After::
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -45,8 +46,12 @@ from warp_like.builtins.loops import Index, tabulate
 from warp_like.builtins.spec import Elementwise, Inline, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import OUTLINED, clone_function
 from warp_like.ir.types import Scalar, Tile, Type, bool_, element_count, is_large, lane_type, scalar_of
-from warp_like.passes.bodies import body_of
+from warp_like.passes.bodies import body_of, function_of
+from warp_like.passes.cse import cse
+from warp_like.passes.dce import dce
+from warp_like.passes.fold import fold
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
@@ -61,6 +66,17 @@ def expand(f: Function, only: Callable[[Overload], bool] | None = None, *, nativ
         native: Functions of the extension take the place of bodies where there are any. Otherwise bodies take theirs.
     """
     return rewrite(f, _Expander(only, native))
+
+
+@functools.lru_cache(maxsize=1024)
+def outlined(fn: str, types: tuple[Type, ...]) -> Function:
+    """Return the function of an outlined builtin, ready for a backend."""
+    f = clone_function(function_of(fn, types))
+    expand(f)
+    fold(f)
+    cse(f)
+    dce(f)
+    return f
 
 
 def is_lowered(o: ops.Apply) -> bool:
@@ -109,7 +125,9 @@ class _Expander(Rewriter):
         row = resolve(o.fn, types).overload
         lower = row.lower
         body = body_of(lower)
-        if self.native and isinstance(lower, Inline) and lower.native:
+        if o.fn in OUTLINED and self.only is None:
+            self.outline(o, types)
+        elif self.native and isinstance(lower, Inline) and lower.native:
             self.emit(o, lambda *args: self.b.insert(ops.Search(o.fn, args), o.result.type).result)
         elif body is not None and (self.only is None or self.only(row)):
             self.emit(o, lambda *args: body.body(self.b, *args))
@@ -119,6 +137,11 @@ class _Expander(Rewriter):
             self.emit(o, lambda *args: self.components(o, lower.scalar, args))
         else:
             self.keep(o)
+
+    def outline(self, o: ops.Apply | ops.Search, types: tuple[Type, ...]) -> None:
+        """Call the function that all calls share; what it calls in turn has to be expanded, too."""
+        callee = outlined(o.fn, types)
+        self.emit(o, lambda *args: self.b.insert(ops.Outlined(callee, args), *callee.results).results)
 
     def wants_components(self, row: Overload, lower: Elementwise, types: tuple[Type, ...]) -> bool:
         large = any(map(is_large, types))

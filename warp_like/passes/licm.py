@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import blocks
+from warp_like.ir.rewrite import OUTLINED, blocks
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
@@ -61,12 +61,19 @@ class _Hoister(Rewriter):
     def hoist(self, b: Block, inside: set[Value]) -> None:
         stay: list[Op] = []
         for o in b.ops:
-            if o.PURE and not isinstance(o, (*ops.VIEWS, ops.NestedArray)) and inside.isdisjoint(o.operands()):
+            if _may_run_anywhere(o) and inside.isdisjoint(o.operands()):
                 self.keep(o)
                 inside.difference_update(o.results)
             else:
                 stay.append(o)
         b.ops = stay
+
+
+def _may_run_anywhere(o: Op) -> bool:
+    """Whether ``o`` may run in front of a loop that makes no iterations, whatever its operands are then."""
+    if isinstance(o, ops.Apply):
+        return o.fn not in OUTLINED
+    return o.PURE and not isinstance(o, (*ops.VIEWS, ops.NestedArray))
 
 
 def _defined(loop: Op) -> set[Value]:

@@ -259,6 +259,42 @@ def test_gradients_to_coordinates_and_levels():
     assert checked > 60
 
 
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_derivatives_in_both_modes(ndim):
+    """The slopes along each axis in every address mode, between the places where they jump."""
+    kernel, place, dtype = KERNELS[ndim]
+    data = rng.normal(size=(4, 5, 7, 2)[3 - ndim :]).astype(np.float32)
+    x = places(50, ndim, 1, seed=7)
+    x += np.where(np.abs(x * 420 % 1 - 0.5) > 0.4, 0.3 / 420, 0).astype(np.float32)
+    given = (lambda a: a[:, 0]) if ndim == 1 else (lambda a: a)
+    for mode in (WRAP, CLAMP, MIRROR, BORDER):
+        tex = CLASSES[ndim](data, address_mode=mode)
+
+        def values(at, tex=tex):
+            return sampled(tex, at.astype(np.float32)).astype(np.float64)
+
+        out = wp.zeros(50, dtype=dtype, requires_grad=True)
+        at = wp.array(given(x), dtype=place, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(kernel, dim=50, inputs=[tex, at, -1.0], outputs=[out])
+        tape.backward(grads={out: wp.array(np.ones(out.numpy().shape, np.float32), dtype=dtype)})
+        found = at.grad.numpy().reshape(50, ndim)
+        h = 1e-3
+        for axis in range(ndim):
+            step = h * np.eye(ndim)[axis]
+            low, middle, high = values(x - step), values(x), values(x + step)
+            smooth = np.abs(low + high - 2 * middle).max(1) < 1e-5
+            assert smooth.sum() > 20
+            slope = (high - low).sum(1) / (2 * h)
+            np.testing.assert_allclose(found[smooth, axis], slope[smooth], rtol=0.01, atol=0.02)
+            direction = wp.array(given(np.tile(np.eye(ndim)[axis], (50, 1))), dtype=place)
+            (change,) = wp.autograd.jvp(
+                kernel, dim=50, inputs=[tex, at, -1.0], outputs=[out], tangents=[None, direction, None]
+            )
+            total = change.numpy().reshape(50, -1).sum(1)
+            np.testing.assert_allclose(total, found[:, axis], rtol=1e-4, atol=1e-4)
+
+
 def test_texels_are_copied():
     data = texels((3, 5), np.dtype("u1"))
     tex = wp.Texture2D(width=5, height=3, dtype=wp.uint8)

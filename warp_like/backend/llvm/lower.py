@@ -26,7 +26,8 @@ from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.loops import CountedLoop
-from warp_like.backend.llvm.native_calls import call_native, search
+from warp_like.backend.llvm.native_calls import call_function
+from warp_like.backend.llvm.outlined import in_lanes
 from warp_like.backend.llvm.polls import Polls, Strips
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, flatten, leaves, register_type
@@ -171,7 +172,7 @@ class Lowering:
     def op(self, o: Op) -> None:
         """Lower one op."""
         with at(o.loc):
-            if isinstance(o, ops.LANE_BY_LANE) and o.mask:
+            if isinstance(o, ops.LANE_BY_LANE) and o.mask and not in_lanes(o):
                 lower_lane_by_lane(self, o, o.mask[0])
             else:
                 _LOWER[type(o)](self, o)
@@ -312,8 +313,8 @@ class Lowering:
     def _require_inside(self, array: Value, indices: Sequence[str], shape: Sequence[str]) -> None:
         """If the options ask for it, leave the kernel unless all indices are below their extents."""
         w = self.w
-        if not w.options.debug or not indices:
-            return
+        if not (w.options.debug and indices) or (isinstance(array.op, ops.AtAddress) and array.op.constant):
+            return  # what bounds indices into an object's memory is known to the bodies of builtins
         tests = [w.op(f"icmp ult i64 {i}, {n}") for i, n in zip(indices, shape, strict=False)]
         ok = tests[0]
         for t in tests[1:]:
@@ -612,8 +613,7 @@ class Lowering:
         compare, value = self.scalars(o.compare), self.scalars(o.value)
         self.bind(o.result, memory.compare_and_swap(self.w, leaves(o.value.type), where, compare, value, pointer))
 
-    def _native(self, o: ops.Native | ops.Search) -> None:
-        call_native(self, o) if isinstance(o, ops.Native) else search(self, o)
+    _native = call_function
 
     def _print(self, o: ops.Print) -> None:
         runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args], o.formats)
@@ -643,6 +643,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "AtAddress": "_at_address",
         "IsLive": "_is_live",
         "Search": "_native",
+        "Outlined": "_native",
         "Atomic": "_atomic",
         "AtomicCas": "_atomic_cas",
         "Barrier": "_barrier",

@@ -1,10 +1,11 @@
-"""Calls of native code: of the user's, as ``backend.snippets`` passes arguments and results, and of the extension's."""
+"""Calls of functions: of the user's native code, as ``backend.snippets`` passes arguments, and of the extension's."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from warp_like.backend.llvm.memory import load_value, pointer, store_value, strides_of
+from warp_like.backend.llvm.outlined import call_outlined
 from warp_like.backend.llvm.values import ArrayRef, Rep, leaves, register_type
 from warp_like.builtins.spec import Inline, resolve
 from warp_like.ir import ops
@@ -23,6 +24,17 @@ def snippets(f: Function) -> list[ops.Native]:
     """Return a call of each piece of native code in ``f``."""
     found = {o.code.symbol: o for o in f.body.walk() if isinstance(o, ops.Native)}
     return list(found.values())
+
+
+def call_function(lowering: Lowering, o: ops.Native | ops.Search | ops.Outlined) -> None:
+    """Append a call of any of these kinds."""
+    match o:
+        case ops.Native():
+            call_native(lowering, o)
+        case ops.Search():
+            search(lowering, o)
+        case ops.Outlined():
+            call_outlined(lowering, o)
 
 
 def call_native(lowering: Lowering, o: ops.Native) -> None:

@@ -133,6 +133,8 @@ class Polls:
                 return 1
             case ops.Native() | ops.Search():
                 return _UNKNOWN
+            case ops.Outlined():
+                return self.cost(o.callee.body)
         registers = sum(self._registers(r.type) for r in o.results) or 1
         slow = isinstance(o, ops.Atomic) or (isinstance(o, ops.Apply) and o.fn not in _QUICK)
         return registers * (_CALL if slow else 1)

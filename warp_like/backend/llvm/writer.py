@@ -50,6 +50,7 @@ class Writer:
         self._here: Callable[[], str] = str  # appended to each instruction
         self._kept: list[str] = []
         self._helpers: dict[str, str] = {}
+        self._numbers: dict[object, int] = {}
         self._shared: dict[str, int] = {}  # CUDA's shared memory: names and bytes
         self._next = 0
 
@@ -141,17 +142,23 @@ class Writer:
     def define(self, name: str, head: str, result: str, body: Callable[[], str]) -> None:
         """Define an internal function once: ``head`` is its line up to the brace, ``body`` appends what it returns.
 
-        It has no memory of its own, so its calls may be tail calls.
+        Where it has no memory of its own, its calls may be tail calls.
         """
         if name in self._helpers:
             return
-        outer = self.lines, self.block, self._here
-        self.lines, self.block, self._here = [], "entry", str
+        outer = self.lines, self.block, self._here, self._allocas
+        self.lines, self.block, self._here, self._allocas = [], "entry", str, []
         self.do(f"ret {result} {body()}")
-        lines = [line.replace(" = call ", " = tail call ", 1) for line in self.lines]
-        text = "\n".join([f"{head} {{", "entry:", *lines, "}"])
-        self.lines, self.block, self._here = outer
+        lines = self.lines
+        if not self._allocas:
+            lines = [line.replace(" = call ", " = tail call ", 1) for line in lines]
+        text = "\n".join([f"{head} {{", "entry:", *self._allocas, *lines, "}"])
+        self.lines, self.block, self._here, self._allocas = outer
         self.helper(name, text)
+
+    def number_of(self, function: object) -> int:
+        """Return the number of a function that the module defines."""
+        return self._numbers.setdefault(function, len(self._numbers))
 
     def intrinsic(self, name: str, result: str, params: Sequence[str], args: Sequence[str], flags: str = "") -> str:
         """Append the call of an LLVM intrinsic, declaring it."""

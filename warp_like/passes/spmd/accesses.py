@@ -149,7 +149,7 @@ class Accesses(SpeculatedIndices):
 
     # --- lane by lane ---
 
-    def lane_by_lane(self, o: ops.Search | ops.Native | ops.Print | ops.Check | ops.Breakpoint) -> None:
+    def lane_by_lane(self, o: ops.Search | ops.Outlined | ops.Native | ops.Print | ops.Check | ops.Breakpoint) -> None:
         """An op that runs once for each lane; what is uniform it takes as it is."""
         self.require_no_waiting(o)
         self.copy(o, self.index, [self.wide(r.type) for r in o.results])

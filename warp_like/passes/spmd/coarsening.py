@@ -55,7 +55,7 @@ ROWS = 4
 LARGEST = 100
 """The most ops of a function that is coarsened."""
 
-_ALLOWED = (ops.Yield, ops.If, ops.For, ops.While, ops.Load, ops.Store, ops.Atomic, ops.LocalArray)
+_ALLOWED = (ops.Yield, ops.If, ops.For, ops.While, ops.Load, ops.Store, ops.Atomic, ops.LocalArray, ops.Outlined)
 """Ops with effects that may be coarsened; others need their thread's number or stack."""
 
 

@@ -22,6 +22,7 @@ _DIVISION, _CALL, _ISSUE = 3.0, 16.0, 0.35
 _CHAIN = 3.0  # until a loop-carried addition of floats is done
 _ATOMIC = 6.0
 _SEARCH = 800.0  # of a tree, by a function that lanes call one after the other
+_OUTLINED = 4.0  # the call of a builtin that stays one, beside what it does
 _GATHER = 1.6  # for each lane and component
 _CONSECUTIVE = 0.5  # the same for elements that follow on each other, and are transposed
 _LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full of 512 bits, where most else takes 1
@@ -62,6 +63,8 @@ def _scalar_op(o: Op, vector: int = 1) -> float:
             return _CALL
         case ops.Search():
             return _SEARCH
+        case ops.Outlined():
+            return _OUTLINED + _scalar_block(o.callee.body)
         case ops.Load() | ops.Store() | ops.Cast():
             return _ISSUE * _elements(o)
     return 0.0
@@ -172,7 +175,9 @@ class _Lanes:
                 return 3.0 * self.registers * _elements(o)
             case ops.Atomic():
                 return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
-            case ops.AtomicCas() | ops.Native() | ops.Search():
+            case ops.Outlined() if o.callee.schedule.lanes > 1:
+                return _OUTLINED + self.block(o.callee.body)
+            case ops.AtomicCas() | ops.Native() | ops.Search() | ops.Outlined():
                 return (_scalar_op(o) + 2.0 * len(o.operands())) * self.width(o)
             case ops.Check():
                 return 2.0

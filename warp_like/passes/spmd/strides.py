@@ -48,12 +48,17 @@ Stride = int | None
 MAX_LANES = 64
 
 
-def find_strides(f: Function, reverse_aligned: Collection[Op] = (), axis: int = -1) -> dict[Value, Stride]:
+def find_strides(
+    f: Function, reverse_aligned: Collection[Op] = (), axis: int = -1, varying: Collection[Value] = ()
+) -> dict[Value, Stride]:
     """Return the stride of every value of ``f``; the loops ``reverse_aligned`` end for all lanes at one time.
+
+    The parameters ``varying`` have none.
 
     With another ``axis`` than the grid's last one, neighbours along that one are meant.
     """
     finder = _Finder(f, reverse_aligned, axis)
+    finder.strides.update(dict.fromkeys(varying))
     while True:
         finder.slots_changed = False
         finder.block(f.body)

@@ -29,12 +29,13 @@ class NotWidenable(Exception):
 class LaneBuilder:
     """Builds a function of ``width`` lanes from one of a single thread."""
 
-    def __init__(self, f: Function, width: int, reduced: Sequence[int] = ()) -> None:
+    def __init__(self, f: Function, width: int, reduced: Sequence[int] = (), varying: Sequence[Value] = ()) -> None:
         self.f = f
+        self.varying = varying
         self.reduced = {f.params[i] for i in reduced}
         self.width = width
         self.stacks = find_stacks(f)
-        self.strides = find_strides(f, self.stacks.reverse_aligned)
+        self.strides = find_strides(f, self.stacks.reverse_aligned, varying=varying)
         self.ranges = Ranges()
         self.map: dict[Value, Value] = {}  # what stands for a value: its first lane where its stride is known
         self.views: dict[Value, Element] = {}  # views that differ from lane to lane

@@ -40,6 +40,7 @@ After::
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from warp_like.base.loc import at
@@ -49,7 +50,10 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import without_body
 from warp_like.ir.types import Lanes, Scalar, bool_, lane_type
+from warp_like.passes.cse import cse
+from warp_like.passes.dce import dce
 from warp_like.passes.spmd.accesses import Accesses
+from warp_like.passes.spmd.consecutive import load_consecutively
 from warp_like.passes.spmd.strides import Stride
 from warp_like.passes.spmd.uniform_branches import UniformBranches, is_worth_versioning
 from warp_like.passes.spmd.values import NotWidenable
@@ -70,16 +74,33 @@ def widen(f: Function, width: int, reduced: Sequence[int] = ()) -> Function:
     return _Widener(f, width, reduced).function()
 
 
+@functools.lru_cache(maxsize=1024)
+def widen_callee(f: Function, width: int, varying: tuple[bool, ...]) -> Function:
+    """Return ``f``, an outlined builtin, for ``width`` lanes; of its parameters, those that are ``varying`` are lanes.
+
+    Raises:
+        NotWidenable: It has something that lanes can't run.
+    """
+    made = _Widener(f, width, varying=[p for p, v in zip(f.params, varying, strict=True) if v]).function()
+    load_consecutively(made)
+    cse(made)
+    dce(made)
+    return made
+
+
 class _Widener(Accesses, UniformBranches):
     def function(self) -> Function:
         f = self.f
         new = without_body(f)
         new.schedule = f.schedule.replace(lanes=self.width)
-        self.map.update(zip(f.params, new.params, strict=True))
+        for p, made in zip(f.params, new.params, strict=True):
+            if p in self.varying:
+                made.type = self.wide(p.type)
+            self.map[p] = made
         with self.b.into(new.body):
             self.mask = self.b.insert(ops.ActiveMask(), self.wide(bool_)).result
             self.run(f.body)
-            self.b.yield_()
+            self.b.yield_(*map(self.lanes, f.body.yielded))
         return new
 
     # --- ops ---
@@ -125,6 +146,8 @@ class _Widener(Accesses, UniformBranches):
                 self.compare_and_swap(o)
             case ops.Search() if self.strides[o.result] == 0:
                 self.copy(o, self.scalar, [o.result.type])
+            case ops.Outlined():
+                self.outlined(o)
             case ops.Search() | ops.Native() | ops.Print() | ops.Check() | ops.Breakpoint():
                 self.lane_by_lane(o)
             case ops.Extract():
@@ -154,6 +177,21 @@ class _Widener(Accesses, UniformBranches):
         x = self.lanes(o.x)
         new: Op = ops.Insert(x, self.lanes(o.value), indices) if isinstance(o, ops.Insert) else ops.Extract(x, indices)
         self.insert(new, o.results, [self.wide(o.result.type)])
+
+    def outlined(self, o: ops.Outlined) -> None:
+        """A call of a function: one for all lanes where nothing differs, and else of its version for lanes."""
+        if all(self.strides[r] == 0 for r in o.results):
+            self.copy(o, self.scalar, [r.type for r in o.results])
+            return
+        varying = tuple(self.strides[a] != 0 for a in o.args)
+        try:
+            callee = widen_callee(o.callee, self.width, varying)
+        except NotWidenable:
+            self.lane_by_lane(o)
+            return
+        args = tuple(self.lanes(a) if v else self.scalar(a) for a, v in zip(o.args, varying, strict=True))
+        new = ops.Outlined(callee, args, (self.mask,))
+        self.insert(new, o.results, [self.wide(r.type) for r in o.results])
 
     # --- branches ---
 

@@ -30,6 +30,8 @@ DTYPES = {
     for size in sizes
 }
 MOST_LEVELS = 16
+_BEHIND = 3
+"""Numbers behind the last texel, which kernels may read for channels that the texture does not have."""
 
 
 class TextureFilterMode(enum.IntEnum):
@@ -289,27 +291,31 @@ class _About:
         made = [self.texels]
         while len(made) < levels:
             made.append(_halved(made[-1]))
-        self._data = new_array(element_type(dtypes.float32), (sum(m.size for m in made),), device, zero=False)
+        self._data = new_array(element_type(dtypes.float32), (sum(m.size for m in made) + _BEHIND,), device, zero=True)
         table = new_array(element_type(dtypes.int64), (4 * levels,), device, zero=False)
         starts = np.cumsum([0, *(m.size for m in made)])[:-1]
         rows = [[start, *(*m.shape[-2::-1], 1, 1)[:3]] for start, m in zip(starts, made, strict=True)]
         table.assign(np.array(rows, np.int64).ravel())
-        self._data.assign(np.concatenate([_as_floats(m).ravel() for m in made]))
+        self._write(made)
         self.descriptor = Descriptor(ObjectKind.TEXTURE, device)
         self.descriptor.publish(
             data=self._data,
             levels=table,
-            level_count=levels,
-            channels=self.texels.shape[-1],
-            normalized=int(normalized),
-            filter=int(filters[0]),
-            mip_filter=int(filters[1]),
-            address_modes=sum(int(mode) << 2 * axis for axis, mode in enumerate(address_modes)),
+            about=self._word(),
         )
+
+    def _word(self) -> int:
+        """What is small, in one word: see ``ir/objects.py``."""
+        found = self.texels.shape[-1] | self.levels << 8
+        found |= int(self.normalized) << 16 | int(self.filters[0]) << 17 | int(self.filters[1]) << 18
+        return found | sum(int(mode) << 19 + 2 * axis for axis, mode in enumerate(self.address_modes))
+
+    def _write(self, levels: list[Texels]) -> None:
+        self._data.assign(np.concatenate([*(_as_floats(m).ravel() for m in levels), np.zeros(_BEHIND, np.float32)]))
 
     def fill(self) -> None:
         """Let samples be of ``texels`` as they are now."""
-        self._data.assign(_as_floats(self.texels).ravel())
+        self._write([self.texels])
         self.descriptor.changed()
 
 
