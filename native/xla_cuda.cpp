@@ -114,13 +114,13 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
     if (const CudaPlan* found = loaded(plan, context)) return found;  // another thread was faster
     const Ref parts(PyObject_CallFunction(plan->load, "K", static_cast<unsigned long long>(address_of(context))));
     unsigned long long function = 0, record = 0;
-    long long block_dim = 0, max_threads = 0;
+    long long block_dim = 0, max_threads = 0, team = 1;
     PyObject *keepalive = nullptr, *check = nullptr;
     const char* bound = nullptr;
     Py_ssize_t bound_size = 0;
     long long resident = 0;
-    if (!parts || !PyArg_ParseTuple(parts.get(), "KLLKOOy#L", &function, &block_dim, &max_threads, &record, &keepalive,
-                                    &check, &bound, &bound_size, &resident)) {
+    if (!parts || !PyArg_ParseTuple(parts.get(), "KLLKOOy#LL", &function, &block_dim, &max_threads, &record, &keepalive,
+                                    &check, &bound, &bound_size, &resident, &team)) {
         *text = "warp_like: " + take_exception();
         return nullptr;
     }
@@ -135,7 +135,8 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
                               keepalive,
                               check == Py_None ? nullptr : check,
                               std::vector<BoundStep>(static_cast<size_t>(bound_size) / sizeof(BoundStep)),
-                              resident};
+                              resident,
+                              team};
     if (!made->bound.empty()) std::memcpy(made->bound.data(), bound, made->bound.size() * sizeof(BoundStep));
     plan->on_cuda.store(made, std::memory_order_release);
     return made;
@@ -190,8 +191,9 @@ struct Shape {
 };
 
 Shape shape_of(const BatchedCall& call, const CudaPlan& code, int64_t block_dim) {
-    const int64_t threads = std::min(block_dim ? block_dim : code.block_dim, code.max_threads);
-    int64_t blocks = std::min((call.count - 1) / threads + 1, kMostBlocks);
+    const bool together = code.team > 1;
+    const int64_t threads = together ? code.team : std::min(block_dim ? block_dim : code.block_dim, code.max_threads);
+    int64_t blocks = std::min((call.count - 1) / (together ? 1 : threads) + 1, kMostBlocks);
     if (!code.bound.empty()) blocks = std::min(blocks, std::max(code.resident / threads, int64_t{1}));
     return {threads, blocks};
 }

@@ -35,6 +35,7 @@ struct CudaPlan {
     PyObject* check;               // to be called once the stream has been waited for, or null
     std::vector<BoundStep> bound;  // tells the bytes of stack of a thread; empty for code without a stack
     int64_t resident;              // how many threads the device runs at once at most
+    int64_t team;                  // how many threads, a whole block, run a place of the grid together
 };
 
 // Compiled code by key.

@@ -377,7 +377,7 @@ def xla_add_plan(
     address: int,
     keepalive: object,
     explain: Callable[[int, int, int], BaseException],
-    load: Callable[[int], tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int]],
+    load: Callable[[int], tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int, int]],
     lanes: int = 1,
     order_dependent: bool = False,
     non_associative: bool = False,

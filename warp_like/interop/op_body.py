@@ -22,6 +22,7 @@ from warp_like.runtime.autodiff.tape import Tape
 from warp_like.runtime.kernels.arguments import convert, grid_dims
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.kernels.program import Program
+from warp_like.runtime.launching.blocks import over_blocks
 from warp_like.runtime.launching.launch import launch, run
 from warp_like.runtime.memory.allocation import element_type
 from warp_like.runtime.memory.device import get_device
@@ -65,15 +66,17 @@ class KernelBody:
     """One launch; its gradient is one launch of the kernel's adjoint.
 
     ``kernel`` is the edition for the values that names had when the operator was made. PyTorch may run forward and
-    backward as parts of a graph, which tell nothing of each other, so an operator refuses other values.
+    backward as parts of a graph, which tell nothing of each other, so an operator refuses other values. For the same
+    reason it keeps the threads of its blocks, ``block_dim``; None for one.
     """
 
-    def __init__(self, kernel: Kernel, signature: OpSignature, dim: Any) -> None:
+    def __init__(self, kernel: Kernel, signature: OpSignature, dim: Any, block_dim: int | None = None) -> None:
         self.kernel = kernel
         self.signature = signature
         self.dim = dim
+        self.block_dim = block_dim
         self._device = get_device("cpu")
-        self._adjoints: dict[tuple[tuple[int, ...], bool, bool], tuple[Program, Program | None]] = {}
+        self._adjoints: dict[tuple[Kernel, tuple[int, ...], bool, bool], tuple[Program, Program | None]] = {}
         self._answers: tuple[Program, tuple[bool, frozenset[int]]] | None = None
 
     def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
@@ -84,8 +87,10 @@ class KernelBody:
         results = sig.new_outputs(args) if results is None else results
         for i, result in zip(sig.outputs, results, strict=True):
             given[i] = result
+        kernel, dims = self.placed(args, results)
+        blocks: dict[str, Any] = {} if self.block_dim is None else {"block_dim": self.block_dim}
         with not_recorded():
-            launch(self.kernel, self._dims(args, results), given, device=self._device, record_tape=False)
+            launch(kernel, dims, given, device=self._device, record_tape=False, **blocks)
         return results
 
     def require_current(self) -> None:
@@ -101,6 +106,13 @@ class KernelBody:
                 "operator was made, whose gradient is that of the values of then; make it again, or pass what changes "
                 "as an argument"
             )
+
+    def placed(self, args: Sequence[Any], results: Sequence[Any]) -> tuple[Kernel, Any]:
+        """Return the kernel for the blocks of a call, and the ``dim`` of its launch."""
+        dims = self._dims(args, results)
+        if self.block_dim is None:
+            return self.kernel, dims
+        return over_blocks(self.kernel, self.block_dim, grid_dims(self.kernel.key, dims))
 
     def _dims(self, args: Sequence[Any], results: Sequence[Any]) -> Any:
         if self.dim is not None:
@@ -129,13 +141,15 @@ class KernelBody:
 
     def _ask(self) -> tuple[bool, frozenset[int]]:
         sig, grids = self.signature, self._grids()
+        if self.block_dim is not None and self.kernel.asks_about_blocks:
+            return True, frozenset()  # each grid may have a program of its own
         forward = self.kernel.program(sig.types)
         if any(forward.over(dims).effects.serial for dims in grids):
             return True, frozenset()  # one thread and several have different adjoints, of which one may be refused
         reads: set[int] = set()
         copies: set[int] = set()
         for dims in grids:
-            program = self._adjoint(self._record([], dims), self._differentiable)
+            program = self.adjoint(Record(self.kernel, dims, sig.types, []), self._differentiable)
             if program is not None:
                 reads.update(program.effects.reads)
                 copies.update(program.effects.prelaunch_copies)
@@ -155,8 +169,10 @@ class KernelBody:
     def _differentiable(self) -> dict[int, Any]:
         return dict.fromkeys({*self.signature.wrt, *self.signature.from_outputs})
 
-    def _record(self, given: list[Any], dims: tuple[int, ...]) -> Record:
-        return Record(self.kernel, dims, self.signature.types, given)
+    def record(self, given: list[Any], args: Sequence[Any]) -> Record:
+        """Return the launch that the operator makes for ``args``; ``given`` are the arguments of the kernel."""
+        kernel, dims = self.placed(args, [given[i] for i in self.signature.outputs])
+        return Record(kernel, grid_dims(kernel.key, dims), self.signature.types, given)
 
     def backward(
         self, grads: Sequence[Any], args: Sequence[Any], results: Sequence[Any], needs: Sequence[bool]
@@ -182,13 +198,12 @@ class KernelBody:
         given = [tensors.empty(x.shape, x.dtype) if isinstance(x, Absent) else x for x in given]
         wanted = [i for i, needed in zip(sig.wrt, needs, strict=True) if needed]
         with not_recorded():
-            self._run_adjoint(given, originals, adjoints, self._dims(args, [given[i] for i in sig.outputs]))
+            self._run_adjoint(self.record(given, args), originals, adjoints)
         return [adjoints[i] if i in sig.arrays else adjoints[i].reshape(shapes[i]) for i in wanted]
 
-    def _run_adjoint(self, given: list[Any], originals: list[Any], adjoints: dict[int, Any], dim: Any) -> None:
-        sig = self.signature
-        record = self._record(given, grid_dims(self.kernel.key, dim))
-        program = self._adjoint(record, adjoints)
+    def _run_adjoint(self, record: Record, originals: list[Any], adjoints: dict[int, Any]) -> None:
+        sig, given = self.signature, record.args
+        program = self.adjoint(record, adjoints)
         if program is None:
             return
         for i in program.effects.prelaunch_copies:
@@ -203,11 +218,11 @@ class KernelBody:
             adjoints = {i: sig.as_array(i, a) for i, a in adjoints.items()}
             run(program, record.dims, adjoint_arguments(record, program, adjoints))
 
-    def _adjoint(self, record: Record, adjoints: dict[int, Any]) -> Program | None:
-        """The kernel's adjoint; looked up once, until the kernel is compiled anew."""
+    def adjoint(self, record: Record, adjoints: dict[int, Any]) -> Program | None:
+        """Return the kernel's adjoint; looked up once, until the kernel is compiled anew."""
         wrt = tuple(sorted(adjoints))
-        forward = self.kernel.program(self.signature.types).over(record.dims)
-        key = wrt, forward.in_order(record.dims), forward.shares_indices
+        forward = record.kernel.program(self.signature.types).over(record.dims)
+        key = record.kernel, wrt, forward.in_order(record.dims), forward.shares_indices
         known = self._adjoints.get(key)
         if known is not None and known[0] is forward:
             return known[1]

@@ -24,13 +24,15 @@ def declare(
     shapes: Mapping[str, Any] | None,
     dim: Any,
     as_tensors: Sequence[str] | str,
+    block_dim: int | None,
 ) -> Body:
     """Return the body of an operator; the arguments are those of ``torch_op``, which says what is raised."""
     maker = tensors.maker
     if not isinstance(function, Kernel) and not callable(function):
         raise TypeError(f"{maker}() takes a kernel or a function, got {type(function).__name__}")
-    if not isinstance(function, Kernel) and dim is not None:
-        raise ValueError(f"{maker}({function.__name__}): a function gives dim to the launches that it makes")
+    for what, value in (("dim", dim), ("block_dim", block_dim)):
+        if not isinstance(function, Kernel) and value is not None:
+            raise ValueError(f"{maker}({function.__name__}): a function gives {what} to the launches that it makes")
     if isinstance(function, Kernel):
         function = function.current()
     names, types = _parameters(maker, tensors.library, function)
@@ -40,7 +42,7 @@ def declare(
     numbers = _numbers(maker, title, function, names, types, _listed(as_tensors) or ())
     sig = OpSignature(title, names, types, chosen, kept, rules, tensors, numbers)
     _require_shapes(sig)
-    return KernelBody(function, sig, dim) if isinstance(function, Kernel) else FunctionBody(function, sig)
+    return KernelBody(function, sig, dim, block_dim) if isinstance(function, Kernel) else FunctionBody(function, sig)
 
 
 def components(value: Any) -> Any:

@@ -137,10 +137,11 @@ def operation(body: KernelBody, args: Sequence[Any]) -> TensorOperation:
         if i not in sig.given_tensors:
             value, t = by_position[i], sig.types[i]
             constants[i] = convert(sig.site(i), value if isinstance(t, Scalar) else np.reshape(value, element_shape(t)))
+    kernel, dims = body.placed(args, results)
     return TensorOperation(
-        body.kernel,
+        kernel,
         sig.types,
-        grid_dims(body.kernel.key, body._dims(args, results)),
+        grid_dims(kernel.key, dims),
         constants,
         {i: TensorStorage(shape, sig.element(i), sig.tensors) for i, shape in outer.items()},
         {i: Place(i, shape) for i, shape in outer.items()},

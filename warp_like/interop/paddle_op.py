@@ -20,6 +20,7 @@ from warp_like.interop.paddle import _paddle, dtype_from_paddle, dtype_to_paddle
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.launching.blocks import cpu_threads
 from warp_like.runtime.memory.device import get_device
 
 
@@ -132,6 +133,7 @@ def paddle_op(
     shapes: Mapping[str, Any] | None = None,
     dim: Any = None,
     as_tensors: Sequence[str] | str = (),
+    block_dim: int | None = None,
 ) -> Any:
     """Make a Paddle operator of a kernel, or of a function that launches several.
 
@@ -152,6 +154,7 @@ def paddle_op(
             out, the first dimensions of the first array argument, as many as the kernel asks of ``wp.tid()``.
         as_tensors: For a kernel, numbers, vectors and matrices that the operator takes as tensors: of no dimensions,
             or of the shape of their components. Those of floating point get gradients.
+        block_dim: For a kernel, the threads of a block; see ``torch_op``.
 
     Returns:
         A ``PaddleOp``; without ``function``, a decorator that makes one. Calling it raises TypeError for a tensor of
@@ -179,9 +182,11 @@ def paddle_op(
     """
     if function is None:
         return functools.partial(
-            paddle_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, as_tensors=as_tensors
-        )
-    body = declare(PaddleTensors(), function, outputs, in_out, shapes, dim, as_tensors)
+            paddle_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, as_tensors=as_tensors,
+            block_dim=block_dim,
+        )  # fmt: skip
+    threads = cpu_threads(f"paddle_op({function.key})", block_dim) if isinstance(function, Kernel) else block_dim
+    body = declare(PaddleTensors(), function, outputs, in_out, shapes, dim, as_tensors, threads)
     return PaddleOp(body, function.func if isinstance(function, Kernel) else function, calling_module())
 
 

@@ -31,8 +31,9 @@ def launch_forward(
     given = sig.parameters(firsts)
     for i, result in zip(sig.outputs, results, strict=True):
         given[i], steps[i] = result[0], _step(result)
-    grid = grid_dims(body.kernel.key, body._dims(firsts, [r[0] for r in results]))
-    dispatcher = body.kernel.program(sig.types).over(grid).dispatcher
+    kernel, dim = body.placed(firsts, [r[0] for r in results])
+    grid = grid_dims(kernel.key, dim)
+    dispatcher = kernel.program(sig.types).over(grid).dispatcher
     if dispatcher is None:
         return False
     with not_recorded():
@@ -67,9 +68,9 @@ def launch_adjoint(
             given[i], steps[i] = kept[k], kept_moves[k]
         elif given[i] is None:  # the adjoint does not read it
             given[i], steps[i] = tensors.empty(shape, sig.dtypes[i]), 0
-    record = body._record(given, grid_dims(body.kernel.key, body._dims(firsts, [given[i] for i in sig.outputs])))
+    record = body.record(given, firsts)
     with not_recorded():
-        program = body._adjoint(record, adjoints)
+        program = body.adjoint(record, adjoints)
         if program is not None and not _run(body, program, record, before, size, steps, wholes):
             return None
     wanted = [i for i, needed in zip(sig.wrt, needs, strict=True) if needed]

@@ -16,6 +16,7 @@ from warp_like.interop.torch_op_register import is_taken, register
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.launching.blocks import cpu_threads
 
 if TYPE_CHECKING:
     from warp_like.interop.torch_op_generic import GenericTorchOp
@@ -120,6 +121,7 @@ def torch_op(
     dim: Any = None,
     as_tensors: Sequence[str] | str = (),
     name: str | None = None,
+    block_dim: int | None = None,
 ) -> Any:
     """Make a PyTorch operator of a kernel, or of a function that launches several.
 
@@ -148,6 +150,7 @@ def torch_op(
             or of the shape of their components. Those of floating point get gradients.
         name: ``namespace::name`` in ``torch.ops``; made of the kernel's module and name when left out. An operator
             that has that name already is replaced.
+        block_dim: For a kernel, the threads of a block where ``wp.config.enable_cpu_blocks`` is set now, else one.
 
     Returns:
         A ``TorchOp``; without ``function``, a decorator that makes one. Calling it raises TypeError for a tensor of
@@ -171,14 +174,14 @@ def torch_op(
         tensor([0., 2., 4.])
     """
     if function is None:
-        return functools.partial(
-            torch_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, as_tensors=as_tensors, name=name
-        )
+        how = {"shapes": shapes, "dim": dim, "as_tensors": as_tensors, "name": name, "block_dim": block_dim}
+        return functools.partial(torch_op, outputs=outputs, in_out=in_out, **how)
+    threads = cpu_threads(f"torch_op({function.key})", block_dim) if isinstance(function, Kernel) else block_dim
     wrapped = function.func if isinstance(function, Kernel) else function
     module = calling_module()
 
     def make(instance: Any, qualified: str | None = None) -> TorchOp:
-        body = declare(TorchTensors(), instance, outputs, in_out, shapes, dim, as_tensors)
+        body = declare(TorchTensors(), instance, outputs, in_out, shapes, dim, as_tensors, threads)
         return TorchOp(qualified or _qualified(name, wrapped), body, wrapped, module)
 
     if isinstance(function, Kernel) and function.is_generic:

@@ -205,6 +205,25 @@ def check_all_others_see_whole_arrays():
     assert np.allclose(uneven(jnp.arange(10)), (2 * np.arange(10)) ** 2)
 
 
+@wp.kernel
+def share(x: wp.array(dtype=float), y: wp.array(dtype=float), sums: wp.array(dtype=float)):
+    i = wp.tid()
+    total = wp.tile_sum(wp.tile(x[i]))[0]
+    y[i] = x[i] / total
+    sums[i // 4] = total
+
+
+def check_blocks_see_whole_arrays():
+    wp.config.enable_cpu_blocks = True
+    for n in (24, 22):
+        f = jax_kernel(share, num_outputs=2, launch_dims=n, output_dims={"y": 24, "sums": 6}, block_dim=4)
+        y, sums = jax.jit(f)(spread(x, "i"))
+        expected = np.add.reduceat(np.asarray(x)[:n], range(0, n, 4))
+        assert np.allclose(sums, expected)
+        assert np.allclose(y[:n], x[:n] / np.repeat(expected, 4)[:n])
+    wp.config.enable_cpu_blocks = False
+
+
 def check_sums_over_the_devices():
     def reduced(f, *args):
         compiled = jax.jit(f).lower(*args).compile()

@@ -15,6 +15,9 @@ from warp_like.runtime.cuda.driver import connect
 
 pytest.importorskip("jax")
 
+import jax
+
+from warp_like.interop.jaxffi import jax_kernel
 from warp_like.interop.jaxffi.call import Call, View
 from warp_like.interop.jaxffi.target import compiled
 
@@ -103,6 +106,29 @@ def test_the_usual_block_is_an_option(fake, stream, monkeypatch):
     call.block_dim = 64
     assert XlaCall(call, [x], [y]).run(stream) is None
     assert (fake.launches[1].grid, fake.launches[1].block) == ((16, 1, 1), (64, 1, 1))
+
+
+def test_a_block_for_each_place_of_a_tile_kernel(fake, stream, monkeypatch):
+    number = float(next(_numbers))
+
+    @wp.kernel
+    def centred(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        i = wp.tid()
+        y[i] = x[i] - wp.tile_sum(wp.tile(x[i] + wp.static(number)))[0]
+
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    f = jax_kernel(centred, block_dim=8)
+    kernel, dims, asked = f._in_blocks(centred, (30,))
+    assert (kernel.cpu_block_dim, dims, asked) == (8, (4,), 0)
+    assert f._in_blocks(saxpy(), (30,))[1:] == ((30,), 8)
+    code = compiled(kernel, tuple(t for _, t in kernel.parameters))
+    call = Call(code, dims, "broadcast_all", False)
+    call.views[0] = View(call.operand(np.zeros(30, np.float32), float32), (30,))
+    call.views[1] = View(call.result((30,), float32, None), (30,))
+    fake.args_size = 2 * 24
+    assert XlaCall(call, [device_array(30)], [device_array(30)]).run(stream) is None
+    (launch,) = fake.launches
+    assert (launch.grid, launch.block, launch.range) == ((4, 1, 1), (8, 1, 1), (0, 4))
 
 
 def test_a_result_starts_as_an_operand(fake, stream):

@@ -158,6 +158,9 @@ class JaxCallable(JaxKernel):
     def _traced(self, kernels: set[Kernel]) -> Kernel:
         return self.kernel  # the function: the kernels that it launches are known when it has run
 
+    def _in_blocks(self, kernel: Kernel, dims: tuple[int, ...]) -> tuple[Kernel, tuple[int, ...], int]:
+        return kernel, dims, 0  # launches say their own
+
     def _run(self, op: TracedOperation, values: Sequence[Any], kernels: set[Kernel]) -> list[Any]:
         if self.on_host:
             return run_on_host(op, values)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from warp_like.base.by_name import ByName
+from warp_like.base.settings import settings
 from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes, split, split_structs
 from warp_like.interop.jaxffi.linear import differentiable, require_enabled, undifferentiable
 from warp_like.interop.jaxffi.modes import require_known
@@ -20,7 +21,8 @@ from warp_like.ir.types import Array, Struct, Type, element_shape
 from warp_like.runtime.kernels.argument_advice import not_a_kernel
 from warp_like.runtime.kernels.arguments import Site, grid_dims
 from warp_like.runtime.kernels.kernel import Kernel
-from warp_like.runtime.launching.blocks import checked_blocks
+from warp_like.runtime.launching.blocks import Blocks, checked_blocks, in_blocks
+from warp_like.runtime.memory.device import get_device, is_cuda_available
 
 F = TypeVar("F", bound="JaxKernel")
 _MADE = "_functions_for_jax"
@@ -67,8 +69,9 @@ def jax_kernel(
             compiled for the CPU when JAX traces the call, and loaded on a CUDA device at the first call there.
         enable_backward: Whether JAX may ask for derivatives, up to the third, in forward and reverse mode.
         has_side_effect: Whether the call stays when its results are not used, as for a kernel that prints.
-        block_dim: On CUDA, the threads of a block; what the kernel's options say when left out, else as many as it
-            allows.
+        block_dim: The threads of a block. On CUDA, what the kernel's options say when left out, else as many as it
+            allows. On the CPU, one unless ``wp.config.enable_cpu_blocks`` is set when JAX traces the call.
+            ``launch_dims`` counts threads, as ``wp.launch`` does.
         zero_outputs: Whether outputs hold zeros before the kernel runs. Without, what it does not write is undefined.
 
     Returns:
@@ -232,11 +235,12 @@ class JaxKernel(ByName):
             self.output_dims if output_dims is None else hashable(output_dims),
             self.vmap_method if vmap_method is None else _checked_vmap(vmap_method),
             self.kernel.compile_options(),
+            settings.enable_cpu_blocks,
         )
         jitted, kernels = self._jitted.get(call, (None, set()))
         if jitted is None or any(k.current() is not k for k in kernels):
             kernels = set()
-            jitted = self._jit(*call[:-1], kernels)
+            jitted = self._jit(*call[:-2], kernels)
             self._jitted[call] = jitted, kernels
         return jitted(*dynamic)
 
@@ -282,8 +286,9 @@ class JaxKernel(ByName):
             output_dims = dict(output_dims[1:])
         first = shapes[min(shapes)] if shapes else None
         shapes |= dict(zip(self.outputs, output_shapes(key, outputs, output_dims, dims, first), strict=True))  # type: ignore[arg-type]
+        kernel, dims, block_dim = self._in_blocks(self._traced(kernels), dims)
         op = TracedOperation(
-            self._traced(kernels),
+            kernel,
             types,
             dims,
             constants,
@@ -294,7 +299,7 @@ class JaxKernel(ByName):
             self.zero_outputs,
             vmap_method,
             self.has_side_effect,
-            self.block_dim or 0,
+            block_dim,
         )
         # Made alike before the derivative is taken: then JAX sums the gradients over the devices itself.
         return self._run(op, alike(values), kernels)
@@ -303,6 +308,13 @@ class JaxKernel(ByName):
         """The kernel for the values that its names have now; it is added to ``kernels``."""
         kernels.add(current := self.kernel.current())
         return current
+
+    def _in_blocks(self, kernel: Kernel, dims: tuple[int, ...]) -> tuple[Kernel, tuple[int, ...], int]:
+        """Return the kernel for its blocks, its grid, and the threads of a block where the code does not say."""
+        on_cuda = jax_module().default_backend() != "cpu" and is_cuda_available()
+        device = get_device("cuda:0" if on_cuda else "cpu")
+        kernel, _, dims = in_blocks(kernel, device, Blocks(threads=self.block_dim), dims)
+        return kernel, dims, 0 if kernel.cpu_block_axis >= 0 else self.block_dim or 0
 
     def _split(self, site: Site, t: Type, value: Any) -> tuple[Any, bytes | None]:
         return split(site, t, value)

@@ -174,9 +174,10 @@ def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
     return Code(kernel, signature, artifact, key)
 
 
-CudaCode = tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int]
+CudaCode = tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int, int]
 """Function, the usual and the most threads of a block, the address of the record of faults, what keeps them, what looks
-at it, the program that bounds a thread's stack, and how many threads the device runs at once."""
+at it, the program that bounds a thread's stack, how many threads the device runs at once, and how many run a place of
+the grid together."""
 
 
 def _itself(kernel: Kernel) -> Kernel:
@@ -212,11 +213,11 @@ def _load_on_cuda(
     checks = signature.options.debug or signature.options.verify_fp
     if artifact.stack.used and not bound:
         bound, checks = _fixed_bound(kernel, loaded), True
-    stack = (bound, resident)
+    rest = (bound, resident, artifact.schedule.team)
     if loaded.report is None:
-        return loaded.function, *threads, 0, loaded, None, *stack
+        return loaded.function, *threads, 0, loaded, None, *rest
     check = loaded.report.check if checks else None
-    return loaded.function, *threads, loaded.report.address, loaded, check, *stack
+    return loaded.function, *threads, loaded.report.address, loaded, check, *rest
 
 
 def _fixed_bound(kernel: Kernel, loaded: Any) -> bytes:

@@ -62,6 +62,17 @@ def checked_blocks(kernel: str, stream: Any, max_blocks: Any, block_dim: Any) ->
     return Blocks(stream, max_blocks or 0, checked_block_dim(f"kernel `{kernel}`", block_dim))
 
 
+def cpu_threads(subject: str, block_dim: Any) -> int | None:
+    """Return the threads of a block on the CPU where ``subject`` asks for so many, as the settings are; None for one.
+
+    Raises:
+        TypeError: The number is none.
+        ValueError: It is more than 1024.
+    """
+    threads = checked_block_dim(subject, block_dim)
+    return threads if settings.enable_cpu_blocks else None
+
+
 def in_blocks(
     kernel: Kernel, device: Device, blocks: Blocks, dims: tuple[int, ...]
 ) -> tuple[Kernel, Blocks, tuple[int, ...]]:
@@ -105,4 +116,7 @@ def require_fitting(program: Program, loaded: Any, blocks: Blocks) -> None:
         )
 
 
-__all__ = ["USUAL", "Blocks", "checked_blocks", "in_blocks", "over_blocks", "place_of_launch", "require_fitting"]
+__all__ = [
+    "USUAL", "Blocks", "checked_blocks", "cpu_threads", "in_blocks", "over_blocks", "place_of_launch",
+    "require_fitting",
+]  # fmt: skip
