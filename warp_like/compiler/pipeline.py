@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -195,10 +196,8 @@ def optimised(
         f = passes.prepare(lower_gradients(f, options), options, keep_customs=customs or signature.saves_results)
         if signature.saves_results:
             run = Runner("saved_results", f, options)
-            if not customs:
-                run("save_results", save_results)
-            else:
-                run("load_results", load_results)
+            name, saving = ("load_results", load_results) if customs else ("save_results", save_results)
+            run(name, functools.partial(saving, block_dim=options.block_dim))
             f = run.function if customs else passes.prepare(run.function, options)
     if signature.wrt is not None:
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated

@@ -9,6 +9,7 @@ import pytest
 
 import warp_like as wp
 from tests.cuda_emulation import Context, CudaKernel
+from tests.runtime.launching.test_cpu_blocks import cpu_blocks
 from warp_like.backend.target import Options as Lowering
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
@@ -232,3 +233,42 @@ def test_cuda_code() -> None:
     taken = data > 0
     np.testing.assert_array_equal(adj_x[taken], 2.0 * order_of(2.0 * data[taken], out))
     assert not adj_x[~taken].any()
+
+
+@wp.kernel
+def pack_by_block(x: wp.array(dtype=wp.float64), n: wp.array(dtype=int), out: wp.array(dtype=wp.float64)):
+    i, j = wp.tid()
+    v = x[i * 5 + j]
+    if v < 0.0:
+        return
+    mean = wp.tile_sum(wp.tile(v))[0]
+    place = wp.atomic_add(n, 0, 1)
+    if j % 2 == 0:
+        place = wp.atomic_add(n, 0, 2) + 1
+    out[place] = v * v * mean
+
+
+def check_blocks(threads: int, device: str) -> None:
+    """Compare the gradient of ``pack_by_block`` in blocks of so many threads with what its results tell."""
+    given = np.random.default_rng(4).normal(size=10)
+    x = wp.array(given, dtype=wp.float64, requires_grad=True, device=device)
+    n, out = wp.zeros(1, dtype=int, device=device), wp.zeros(30, dtype=wp.float64, requires_grad=True, device=device)
+    with cpu_blocks(), wp.Tape() as tape:
+        wp.launch(pack_by_block, (2, 5), [x, n], [out], block_dim=threads, device=device)
+    weights = np.random.default_rng(5).normal(size=30)
+    tape.backward(grads={out: wp.array(weights, dtype=wp.float64, device=device)})
+    expected = np.zeros(10)
+    for row in range(2):
+        for first in range(0, 5, threads):
+            there = [k for k in range(row * 5 + first, row * 5 + min(first + threads, 5)) if given[k] >= 0.0]
+            mean = sum(given[k] for k in there)
+            place = {k: np.flatnonzero(np.isclose(out.numpy(), given[k] ** 2 * mean))[0] for k in there}
+            for k in there:
+                expected[k] += 2.0 * given[k] * mean * weights[place[k]]
+                expected[k] += sum(given[q] ** 2 * weights[place[q]] for q in there)
+    np.testing.assert_allclose(x.grad.numpy(), expected)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 64])
+def test_each_thread_of_a_joined_block_keeps_its_own(threads: int) -> None:
+    check_blocks(threads, "cpu")

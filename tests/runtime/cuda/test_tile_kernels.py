@@ -17,6 +17,7 @@ from tests.long_tail import tail
 from tests.passes.block_oracle import COLUMNS, data, expected, slope
 from tests.passes.test_join_threads import PROGRAMS as OF_THREADS
 from tests.passes.test_joined_tiles import COUNT, ON_TILES
+from tests.runtime.autodiff.test_recorded_results import check_blocks, pack_by_block
 from warp_like.backend.target import Options as LoweringOptions
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Options, Signature
@@ -58,7 +59,7 @@ def forgotten(device: str) -> Iterator[None]:
     """Drop what was compiled for the device before it is gone."""
     yield
     own = wp.get_module(__name__).kernels.values()
-    for kernel in [*(k for k, _ in PROGRAMS.values()), *ON_TILES, *own]:
+    for kernel in [*(k for k, _ in PROGRAMS.values()), *ON_TILES, pack_by_block, *own]:
         forget(kernel)
 
 
@@ -262,6 +263,11 @@ def test_plain_launches(device: str) -> None:
     command.launch()
     np.testing.assert_allclose(x.numpy(), np.concatenate([p - p.mean() for p in parts]), atol=1e-12)
     assert teams(centred) == {1, 8}
+
+
+def test_results_of_atomics_are_kept_for_the_gradient(device: str) -> None:
+    check_blocks(3, device)
+    assert teams(pack_by_block) == {3}
 
 
 def test_a_missing_barrier_shows(device: str, request: pytest.FixtureRequest) -> None:

@@ -5,7 +5,8 @@ would give. The kernel gets a parameter more, ``saved``, an array of int64 with 
 for each thread. The recorded launch runs a variant that stores the results there, and the adjoint loads them.
 
 Rows are for atomics to which a thread comes at most once: in branches, and in no loop, since constant loops have been
-unrolled before. Both variants are made of the same prepared function, so that they number the rows alike.
+unrolled before. A loop over the threads of a joined block is none to them: each of its threads has a column. Both
+variants are made of the same prepared function, so that they number the rows alike.
 
 Below is the adjoint's side, ``load_results``; its atomic has no effect on adjoints. ``save_results`` puts a ``store``
 behind the atomic where this has a ``load``.
@@ -42,6 +43,7 @@ After::
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from warp_like.analysis.memory import Memory, analyse, root_of
 from warp_like.analysis.private import private_roots
@@ -61,45 +63,59 @@ def savable_results(memory: Memory) -> list[ops.Atomic | ops.AtomicCas]:
     return [o for o in used if not memory.roots(o.array) <= own]
 
 
-def _once(b: Block) -> Iterator[ops.Atomic | ops.AtomicCas]:
+def _once(b: Block, inside: bool = False) -> Iterator[ops.Atomic | ops.AtomicCas]:
     for o in b.ops:
         if isinstance(o, (ops.Atomic, ops.AtomicCas)):
             yield o
         elif isinstance(o, ops.If):
             for r in o.regions():
-                yield from _once(r)
+                yield from _once(r, inside)
+        elif _is_over_threads(o) and not inside:
+            yield from _once(o.body, inside=True)
+
+
+def _is_over_threads(o: Op) -> TypeGuard[ops.For]:
+    """Whether ``o`` is a loop over the threads of a joined block."""
+    return isinstance(o, ops.For) and o.threads
 
 
 def _is_integer(v: Value) -> bool:
     return isinstance(v.type, Scalar) and v.type.is_int
 
 
-def save_results(f: Function) -> Function:
-    """Let ``f`` store what its atomics return, in place."""
-    return _with_parameter(f, load=False)
+def save_results(f: Function, block_dim: int = 1) -> Function:
+    """Let ``f`` store what its atomics return, in place; if it is joined, its blocks have ``block_dim`` threads."""
+    return _with_parameter(f, block_dim, load=False)
 
 
-def load_results(f: Function) -> Function:
-    """Let ``f`` use what an earlier launch has saved in place of what its atomics return, in place."""
-    return _with_parameter(f, load=True)
+def load_results(f: Function, block_dim: int = 1) -> Function:
+    """Let ``f`` use what an earlier launch has saved in place of what its atomics return, in place.
+
+    If it is joined, its blocks have ``block_dim`` threads.
+    """
+    return _with_parameter(f, block_dim, load=True)
 
 
-def _with_parameter(f: Function, *, load: bool) -> Function:
+def _with_parameter(f: Function, block_dim: int, *, load: bool) -> Function:
     rows = {o: row for row, o in enumerate(savable_results(analyse(f)))}
+    number = {b: o.body.params[0] for o in f.body.walk() if _is_over_threads(o) for b in _blocks(o.body)}
     param = Value(SAVED_RESULTS, "saved")
     f.body.params = [*f.params, param]
     b = Emitter(Block())
     thread = b.insert(ops.Tid(0, 1), int64).result  # its number in a grid of any dimensions
+    if f.is_joined:
+        thread = b.mul(thread, block_dim)  # that of the block's first thread
     first = b.block.ops
     mapping: dict[Value, Value] = {}
-    for block in [f.body, *(r for o in f.body.walk() for r in o.regions())]:
+    for block in _blocks(f.body):
         new: list[Op] = []
         for o in block.ops:
             new.append(o)
             if o not in rows:
                 continue
             with b.into(Block()) as added, at(o.loc):
-                where = [b.index(rows[o]), thread]
+                column = b.add(thread, b.cast(number[block], int64)) if block in number else thread
+                where = [b.index(rows[o]), column]
                 if load:
                     mapping[o.results[0]] = b.cast(b.load(param, where), o.results[0].type)
                 else:
@@ -110,6 +126,10 @@ def _with_parameter(f: Function, *, load: bool) -> Function:
     if load:
         substitute(f.body, mapping)
     return f
+
+
+def _blocks(b: Block) -> list[Block]:
+    return [b, *(r for o in b.walk() for r in o.regions())]
 
 
 def count_rows(f: Function) -> int:

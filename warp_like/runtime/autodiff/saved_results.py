@@ -23,7 +23,8 @@ def saving_results(program: Program, record: Record) -> tuple[Program, Record]:
         return program, record
     types = (*record.types, SAVED_RESULTS)
     longer = record.kernel.program(types, device=program.device, shares_indices=program.shares_indices)
-    shape = (longer.effects.saved_results, math.prod(record.dims))
+    each = record.kernel.cpu_block_dim if record.kernel.cpu_block_axis >= 0 else 1  # where the grid is one of blocks
+    shape = (longer.effects.saved_results, math.prod(record.dims) * each)
     kept = empty(shape, dtype=dtypes.int64, device=program.device)
     made = Record(record.kernel, record.dims, types, [*record.args, kept], record.same)
     made.block_dim = record.block_dim
