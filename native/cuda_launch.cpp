@@ -60,6 +60,19 @@ bool are_apart(const Arguments& arguments) {
     return !written_overlaps(arguments);
 }
 
+CudaGrid cuda_grid(const int64_t* dims) {
+    CudaGrid grid{};
+    for (int k = 0; k < kMaxDims; ++k) {
+        grid.dims[k] = dims[k];
+        if (dims[k] < 1 || dims[k] > kMaxNarrow) continue;
+        const auto extent = static_cast<uint64_t>(dims[k]);
+        const int shift = extent == 1 ? 0 : 64 - __builtin_clzll(extent - 1);
+        grid.shifts[k] = static_cast<uint32_t>(shift);
+        grid.multipliers[k] = static_cast<uint32_t>(((uint64_t{1} << (31 + shift)) - 1) / extent + 1);
+    }
+    return grid;
+}
+
 bool is_narrow(const Arguments& arguments, int64_t count) {
     if (count > kMaxNarrow) return false;
     for (const Param& param : arguments.signature().params) {
@@ -115,14 +128,14 @@ struct Arena {
 bool call_driver(const Work& work, void* context, int64_t limit, Arena arena = {}) {
     const int64_t block = block_of(work.self, *work.variant, *work.grid);
     const auto blocks = static_cast<unsigned>(blocks_of(*work.grid, *work.variant, block, limit));
-    int64_t begin = 0, end = work.grid->count;
+    CudaGrid dims = cuda_grid(work.grid->dims);
+    int64_t end = work.grid->count;
     void* params[] = {const_cast<uint8_t*>(work.arguments->block()),
-                      const_cast<int64_t*>(work.grid->dims),
-                      &begin,
+                      &dims,
                       &end,
                       &context,
                       &arena.memory,
-                      &arena.capacity};  // code without a stack takes the first five
+                      &arena.capacity};  // code without a stack takes the first four
     void* function = reinterpret_cast<void*>(work.variant->entry);
     const CudaCode code = cuda_api.launch_kernel(function, blocks, 1, 1, static_cast<unsigned>(block), 1, 1, 0,
                                                  work.use.stream, params, nullptr);

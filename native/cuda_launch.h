@@ -8,6 +8,9 @@ namespace wl {
 
 constexpr int64_t kMostBlocks = INT32_MAX;  // of a grid's first dimension
 
+// The grid as compiled code gets it, with what it divides by its extents with.
+CudaGrid cuda_grid(const int64_t* dims);
+
 // Whether neither the grid, of `count` threads, nor an array, nor an extent of one has more than kMaxNarrow, so that
 // the fastest variant, which counts them in 32 bits, may run. All arrays are contiguous.
 bool is_narrow(const Arguments& arguments, int64_t count);

@@ -101,7 +101,7 @@ Variant* select_variant(Dispatcher* self, const Grid& grid, const Arguments& arg
     const bool contiguous = arguments.contiguous();
     bool sums = false;
     if (contiguous && self->cuda) {
-        sums = is_narrow(arguments, grid.count) && are_apart(arguments);
+        sums = !grid.max_blocks && is_narrow(arguments, grid.count) && are_apart(arguments);
     } else if (contiguous && !self->signature->non_atomic.empty()) {
         sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count, self->deterministic).fits;
     }
@@ -327,11 +327,12 @@ PyObject* try_run(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
 }
 
 PyObject* required_variant(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "required_variant(dim, args)");
+    if (nargs < 2 || nargs > 3) {
+        PyErr_SetString(PyExc_TypeError, "required_variant(dim, args, max_blocks=0)");
         return nullptr;
     }
     LaunchRequest request(object);
+    if (nargs > 2 && !read_count(args[2], &request.grid.max_blocks)) Py_RETURN_NONE;
     if (!request.read_flat(args[0], args[1])) Py_RETURN_NONE;
     const Variant* variant = select_variant(request.self, request.grid, request.arguments);
     const Py_ssize_t index = variant - first_variant(request.self);
@@ -542,8 +543,8 @@ PyMethodDef methods[] = {
      "try_batch($self, dim, args, size, steps, /)\n--\n\nAs try_run, for each of `size` elements of a batch: `args` "
      "are those of the first element, and `steps` says by how many bytes each array moves from one to the next."},
     {"required_variant", method(required_variant), METH_FASTCALL,
-     "required_variant($self, dim, args, /)\n--\n\nReturn the (contiguous, wide, sums) that try_run would run, or None "
-     "when it would refuse the grid or an argument."},
+     "required_variant($self, dim, args, max_blocks=0, /)\n--\n\nReturn the (contiguous, wide, sums) that try_run would "
+     "run, or None when it would refuse the grid or an argument."},
     {"explain", method(explain), METH_FASTCALL,
      "explain($self, dim, inputs, outputs, device=None, /)\n--\n\nReturn None when try_launch would launch, else (why "
      "not, the parameter's name or None)."},

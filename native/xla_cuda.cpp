@@ -226,10 +226,10 @@ bool launch_all(const BatchedCall& call, const CudaPlan& code, Shape shape, void
     const auto threads = static_cast<unsigned>(shape.threads);
     const auto blocks = static_cast<unsigned>(shape.blocks);
     std::vector<uint8_t> block = argument_block(call);
-    int64_t begin = 0, end = call.count;
+    CudaGrid dims = cuda_grid(call.dims);
+    int64_t end = call.count;
     void* record = code.record;
-    void* params[] = {block.data(),   const_cast<int64_t*>(call.dims), &begin, &end, &record, &shape.arena,
-                      &shape.capacity};
+    void* params[] = {block.data(), &dims, &end, &record, &shape.arena, &shape.capacity};
     for (int64_t item = 0; item < call.items; ++item) {
         fill(call, item, block.data());  // the driver copies the parameters before it returns
         const CudaCode result =

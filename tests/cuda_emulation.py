@@ -26,9 +26,9 @@ from typing import Any
 from tests.backend.running import pack
 from warp_like.backend.compile import entry_name
 from warp_like.backend.cpu import compile_object, load
-from warp_like.backend.llvm.entry import Lowered, lower_entry
+from warp_like.backend.llvm.entry import Lowered, covers, lower_entry
 from warp_like.backend.target import Options, cuda_target, host_target
-from warp_like.base.contract import CUDA_CONTEXT, MAX_DIMS
+from warp_like.base.contract import CUDA_CONTEXT, CUDA_GRID, MAX_DIMS, MAX_NARROW
 from warp_like.base.faults import explain
 from warp_like.ir.core import Function
 
@@ -92,6 +92,12 @@ _CALLS = {
     "activemask": "wl_activemask",
     "barrier.sync": "wl_barrier",
     "match.all.sync.i64p": "wl_match_pair",
+    **{  # which give 0 for NaN where the hardware does not: code that relies on that has to say so
+        f"{f}2{u}{i}.rz": f"llvm.fpto{'u' if u else 's'}i.sat.i{bits}.f{32 if f == 'f' else 64}"
+        for f in "fd"
+        for u in ("", "u")
+        for i, bits in (("i", 32), ("ll", 64))
+    },
     **{f"redux.sync.{k}": f"wl_redux_{k}" for k in ("add", "min", "max", "umin", "umax", "and", "or", "xor")},
 }
 
@@ -129,11 +135,19 @@ def host_object(text: str, entry: str, straight: bool = False) -> bytes:
     return compile_object(Lowered(_for_the_host(text, entry), straight=straight, in_lanes=True), host_target())
 
 
+def packed_grid(dims: tuple[int, ...]) -> bytes:
+    """The ``CudaGrid`` of a launch."""
+    shifts = [(d - 1).bit_length() if 0 < d <= MAX_NARROW else 0 for d in dims]
+    multipliers = [-(-(1 << (31 + s)) // d) if 0 < d <= MAX_NARROW else 0 for s, d in zip(shifts, dims, strict=True)]
+    return CUDA_GRID.pack(*dims, *multipliers, *shifts)
+
+
 class CudaKernel:
     """A kernel as it is compiled for CUDA."""
 
     def __init__(self, f: Function, options: Options = Options(), arch: str = "sm_80") -> None:  # noqa: B008 (frozen)
         self.function = f
+        self.covers = covers(options, f)
         lowered = lower_entry(f, cuda_target(arch), options)
         self.faults = lowered.faults
         name = entry_name(f)
@@ -142,7 +156,7 @@ class CudaKernel:
         self._callbacks = self._make_callbacks()
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
         self._loaded = load(code, (name,), symbols)
-        self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P, I64, P)(self._loaded.address(name))
+        self._run = ctypes.CFUNCTYPE(None, P, P, I64, P, P, I64, P)(self._loaded.address(name))
 
     def __call__(
         self,
@@ -152,7 +166,8 @@ class CudaKernel:
         blocks: int = 2,
         threads: int = 3,
     ) -> None:
-        """Launch ``blocks`` blocks of ``threads`` threads for the grid ``dims``."""
+        """Launch ``blocks`` blocks of ``threads`` threads for the grid ``dims``; more where they must cover the grid."""
+        blocks = self._enough(blocks, threads, dims)
         thread = self._thread(args, dims, context, blocks, threads)
         for b in range(blocks):
             for t in range(threads):
@@ -168,6 +183,7 @@ class CudaKernel:
         ``whole`` says that all lanes of each warp come by wherever the code asks which ones do; else it finds each lane
         alone there.
         """
+        blocks = self._enough(blocks, threads, dims)
         self.run_blocks(self._thread(args, dims, None, blocks, threads), blocks, threads, whole=whole)
 
     def run_blocks(self, thread: Callable[[int, int], None], blocks: int, threads: int, *, whole: bool = False) -> None:
@@ -184,12 +200,16 @@ class CudaKernel:
             if team.errors:
                 raise team.errors[0]
 
+    def _enough(self, blocks: int, threads: int, dims: tuple[int, ...]) -> int:
+        places = 1 if self.function.team > 1 else threads
+        return max(blocks, -(-math.prod(dims) // places)) if self.covers else blocks
+
     def _thread(
         self, args: Sequence[Any], dims: tuple[int, ...], context: Context | None, blocks: int, threads: int
     ) -> Callable[[int, int], None]:
         """What runs one thread of a launch, given the numbers of its block and in there."""
         block = pack(self.function, args)
-        extents = struct.pack(f"={MAX_DIMS}q", *dims, *[1] * (MAX_DIMS - len(dims)))
+        extents = packed_grid((*dims, *[1] * (MAX_DIMS - len(dims))))
         total = math.prod(dims)
         where = None if context is None else ctypes.addressof(context.memory)
         stack = None if context is None else ctypes.addressof(context.arena)
@@ -197,7 +217,7 @@ class CudaKernel:
 
         def run(b: int, t: int) -> None:
             registers = struct.pack("=5i", t, threads, b, blocks, t % LANES)
-            self._run(block, extents, 0, total, where, stack, capacity, registers)
+            self._run(block, extents, total, where, stack, capacity, registers)
 
         return run
 

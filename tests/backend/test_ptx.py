@@ -36,7 +36,7 @@ def accept(f: Function, arch: str = "sm_80", options: Options = CONTIGUOUS) -> s
 def test_entry_takes_the_argument_block_by_value() -> None:
     ptx = accept(saxpy())
     params = re.findall(r"\.param \.?(.*?) wl_saxpy_param_(\d)(\[\d+\])?", ptx)
-    assert [(size, n) for _, n, size in params[:4]] == [("[56]", "0"), ("[64]", "1"), ("", "2"), ("", "3")]
+    assert [(size, n) for _, n, size in params[:4]] == [("[56]", "0"), ("[128]", "1"), ("", "2"), ("", "3")]
     assert "ld.global" in ptx
     assert "st.global" in ptx
     assert not re.search(r"\b(ld|st)\.(local|b32|f32)\b", ptx)

@@ -59,7 +59,7 @@ def test_a_product_is_summed_in_registers() -> None:
 
 def test_threads_that_come_back_to_their_elements_do_not_wait() -> None:
     text = ptx(squares, 128)
-    assert text.count("barrier.sync") == 1  # between two places of the grid
+    assert "barrier.sync" not in text  # a block has one place of the grid
     assert ".local" not in text
 
 

@@ -207,7 +207,7 @@ class Member(Frozen):
     count: int = 0
 
 
-_LETTERS = {"int32_t": "i", "int64_t": "q", "double": "d", "HoleKind": "q", "HoleSource": "q"}
+_LETTERS = {"int32_t": "i", "uint32_t": "I", "int64_t": "q", "double": "d", "HoleKind": "q", "HoleSource": "q"}
 """The letters of ``struct`` for types; all others are pointers."""
 
 
@@ -283,6 +283,17 @@ CUDA_CONTEXT = Layout(
     ),
 )
 
+CUDA_GRID = Layout(
+    "CudaGrid",
+    "The grid of a launch on CUDA, which compiled code gets by value. A thread's number n below 2^31 divided by extent k "
+    "is the upper half of 2 n * multipliers[k] in 64 bits, shifted to the right by shifts[k].",
+    (
+        Member("int64_t", "dims", "the extents, unused ones 1", MAX_DIMS),
+        Member("uint32_t", "multipliers", "0 for extents that narrow code does not meet", MAX_DIMS),
+        Member("uint32_t", "shifts", "", MAX_DIMS),
+    ),
+)
+
 REACH = Layout(
     "PackedReach",
     "How far a launch reaches along one axis of an array (`base/reach.py`).",
@@ -316,4 +327,4 @@ BINDING = Layout(
     ),
 )
 
-LAYOUTS = (CONTEXT, CUDA_CONTEXT, REACH, STACK_STEP, BINDING)
+LAYOUTS = (CONTEXT, CUDA_CONTEXT, CUDA_GRID, REACH, STACK_STEP, BINDING)

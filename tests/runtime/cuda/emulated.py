@@ -67,7 +67,7 @@ class Compiled(CudaKernel):
         code = host_object(text, name)
         self._loaded = load(code, (name,), symbols)
         self.has_stack = "i64 %capacity)" in text
-        self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P, I64, P)(self._loaded.address(name))
+        self._run = ctypes.CFUNCTYPE(None, P, P, I64, P, P, I64, P)(self._loaded.address(name))
 
     def launch(self, blocks: int, threads: int, *params: int) -> None:
         """Run all threads, those of a block side by side where they work together."""
@@ -117,12 +117,12 @@ class EmulatedDriver(FakeDriver):
         self, function: int, blocks: int, threads: int, params: list[bytes], context: int, arena: tuple[int, int]
     ) -> Node:
         args, dims = (ctypes.create_string_buffer(p, len(p)) for p in params[:2])
-        begin, end = (int.from_bytes(p, "little", signed=True) for p in params[2:4])
+        end = int.from_bytes(params[2], "little", signed=True)
         code = self.compiled[function]
 
         def run() -> None:
             places = ctypes.addressof(args), ctypes.addressof(dims)
-            code.launch(blocks, threads, *places, begin, end, context, *arena)
+            code.launch(blocks, threads, *places, end, context, *arena)
 
         return run
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from warp_like.base.contract import MAX_DIMS
+from warp_like.base.contract import CUDA_GRID, MAX_DIMS
 from warp_like.runtime.cuda.driver import NATIVE_CALLS
 
 Node = Callable[[], None]
@@ -29,7 +29,8 @@ class Launch:
     stream: int
     args: bytes  # the argument block, its first ``FakeDriver.args_size`` bytes
     dims: tuple[int, ...]
-    range: tuple[int, int]
+    divisors: tuple[int, ...]  # a multiplier for each extent, then a shift for each
+    count: int
     context: int
     arena: tuple[int, int] = (0, 0)  # of the stacks, and the bytes of each thread
 
@@ -100,14 +101,16 @@ class NativeCalls:
         self._in_context("cuLaunchKernel", stream or 0)
         self._note("cuLaunchKernel", self.functions[function], grid, block, stream or 0)
         read = [
-            ctypes.string_at(params[i], n) for i, n in enumerate((self._args_bytes(function), 8 * MAX_DIMS, 8, 8, 8))
+            ctypes.string_at(params[i], n) for i, n in enumerate((self._args_bytes(function), CUDA_GRID.size, 8, 8))
         ]
-        dims, (begin,), (end,), (context,) = (struct.unpack(f"<{len(r) // 8}q", r) for r in read[1:])
+        (end,), (context,) = (struct.unpack("<q", r) for r in read[2:])
+        numbers = struct.unpack(CUDA_GRID.format, read[1])
+        dims, divisors = numbers[:MAX_DIMS], numbers[MAX_DIMS:]
         arena = (0, 0)
         if self._has_stack(function):
-            arena = struct.unpack("<2q", b"".join(ctypes.string_at(params[i], 8) for i in (5, 6)))
+            arena = struct.unpack("<2q", b"".join(ctypes.string_at(params[i], 8) for i in (4, 5)))
         launch = Launch(
-            self.functions[function], grid, block, shared, stream or 0, read[0], dims, (begin, end), context, arena
+            self.functions[function], grid, block, shared, stream or 0, read[0], dims, divisors, end, context, arena
         )
         run = self._kernel(function, grid[0], block[0], read, context, arena)
 

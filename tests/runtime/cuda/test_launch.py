@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from warp_like.base.contract import MAX_NARROW
+from warp_like.base.contract import MAX_DIMS, MAX_NARROW
 
 
 @wp.kernel
@@ -59,10 +59,32 @@ def test_what_the_driver_gets(fake, pair):
     assert (launch.grid, launch.block, launch.shared) == ((4, 1, 1), (256, 1, 1), 0)
     assert launch.stream == wp.get_stream("cuda:0").cuda_stream
     assert launch.dims == (1000, 1, 1, 1, 1, 1, 1, 1)
-    assert launch.range == (0, 1000)
+    assert launch.count == 1000
     assert launch.context == 0
     assert struct.unpack("<3q3qf4x", launch.args) == (x.ptr, 1000, 4, y.ptr, 1000, 4, 2.5)
     assert fake.names() == ["cuLaunchKernel"]
+
+
+@pytest.mark.parametrize("extent", [1, 2, 3, 5, 7, 64, 641, 46341, 65535, 65537, 2**30 - 1, 2**30, 2**30 + 1, MAX_NARROW])
+def test_threads_are_divided_by_extents_without_a_division(fake, pair, extent):
+    x, y = pair
+    wp.launch(guarded, dim=(MAX_NARROW // extent, extent), inputs=[x, y, 2.5], device="cuda:0")
+    (launch,) = fake.launches
+    multiplier, shift = launch.divisors[1], launch.divisors[MAX_DIMS + 1]
+    edges = [k * extent + d for k in (0, 1, 2, MAX_NARROW // extent - 1, MAX_NARROW // extent) for d in (-1, 0, 1)]
+    numbers = [*edges, *map(int, np.random.default_rng(extent).integers(0, 2**31, 1000)), 2**31 - 1]
+    for n in numbers:
+        if 0 <= n < 2**31:
+            assert (2 * n * multiplier >> 32) >> shift == n // extent
+
+
+def test_a_limit_on_blocks_needs_code_that_goes_over_the_grid(fake, pair):
+    x, y = pair
+    program = saxpy.program(saxpy.types, device=wp.get_device("cuda:0"))
+    required = program.dispatcher.required_variant
+    assert required(1000, [x, y, 2.5]) == required(1000, [x, y, 2.5], 0) == (True, False, True)
+    assert required(1000, [x, y, 2.5], 3) == (True, False, False)
+    assert "\n  br label %grid\n" not in saxpy.inspect_llvm(target="sm_90")
 
 
 def test_the_kernel_is_compiled_for_the_device_and_loaded_once(fake):
@@ -147,7 +169,7 @@ def test_grids_of_several_dimensions_and_strided_arrays(fake, pair):
     wp.launch(add_2d, dim=(6, 8), inputs=[a, b.transpose()], device="cuda:0")
     launch = fake.launches[-1]
     assert launch.dims == (6, 8, 1, 1, 1, 1, 1, 1)
-    assert launch.range == (0, 48)
+    assert launch.count == 48
     assert struct.unpack("<5q5q", launch.args) == (a.ptr, 6, 8, 32, 4, b.ptr, 6, 8, 4, 24)
 
 

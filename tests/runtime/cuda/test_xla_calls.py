@@ -85,7 +85,7 @@ def test_a_call(fake, stream):
     assert site.run(stream) is None
     (launch,) = fake.launches
     assert (launch.function, launch.grid, launch.block) == ("wl_saxpy", (4, 1, 1), (256, 1, 1))
-    assert (launch.stream, launch.dims, launch.range) == (stream, (1000, 1, 1, 1, 1, 1, 1, 1), (0, 1000))
+    assert (launch.stream, launch.dims, launch.count) == (stream, (1000, 1, 1, 1, 1, 1, 1, 1), 1000)
     assert struct.unpack("<3qf4x3q", launch.args) == (x.ptr, 1000, 4, 2.5, y.ptr, 1000, 4)
     assert not y.numpy().any()  # results start as zeros
     fills = [c.args for c in fake.calls if c.name == "cuMemsetD8Async"]

@@ -8,11 +8,12 @@ extents, unused ones 1. One dimension is one loop; more are a loop over rows aro
 dimension. The inner loop says that its iterations' memory accesses are independent, as threads have no order, where
 ``analysis/interleaving.py`` allows it.
 
-CUDA: ``.entry entry(args, dims, begin, end, ctx)``: the argument block and the ``MAX_DIMS`` extents by value, then
-two int64 and the context's address; for functions with a stack also its address and the bytes of each thread. The
-threads of a one-dimensional launch of any size stride over ``begin <= t < end``; where a team runs a thread
-(``Function.team``), the blocks do. Where the options say ``narrow``, they
-count in unsigned 32 bits: ``end`` is at most ``contract.MAX_NARROW`` and no block is launched that has no thread.
+CUDA: ``.entry entry(args, dims, end, ctx)``: the argument block and a ``CudaGrid`` by value, then an int64 and the
+context's address; for functions with a stack also its address and the bytes of each thread. The threads of a
+one-dimensional launch of any size stride over ``0 <= t < end``; where a team runs a thread (``Function.team``), the
+blocks do. Where the options say ``narrow``, they count in unsigned 32 bits: ``end`` is at most
+``contract.MAX_NARROW``, no block is launched that has no thread, and where ``covers`` says so there is no loop, as the
+launch has a thread for each place of the grid.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
 from warp_like.backend.llvm.writer import Writer, aligned
 from warp_like.backend.target import Options, Target
-from warp_like.base.contract import MAX_DIMS
+from warp_like.base.contract import CUDA_GRID, MAX_DIMS
 from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
 from warp_like.ir.core import Function
@@ -124,8 +125,8 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
 
 def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
     if w.target.is_cuda:
-        dims = f"ptr byval([{MAX_DIMS} x i64]) align 8 %dims"
-        params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %begin, i64 %end, {CONTEXT} %ctx"
+        dims = f"ptr byval([{CUDA_GRID.size} x i8]) align 8 %dims"
+        params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %end, {CONTEXT} %ctx"
         if stack:
             params += f", {CONTEXT} %stack, i64 %capacity"
         attributes = w.attributes("nounwind" + _bounds(w) + _flushed(w))
@@ -143,6 +144,15 @@ def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
 def uses_stack(f: Function) -> bool:
     """Return whether threads of ``f`` save values on a stack."""
     return any(isinstance(o, ops.Push) for o in f.body.walk())
+
+
+def covers(options: Options, f: Function) -> bool:
+    """Return whether each thread of a launch on CUDA has one place of the grid at most: no thread goes on to another.
+
+    The host launches a block for each part of a narrow grid, but fewer where threads have stacks, or combine what
+    they have found.
+    """
+    return options.narrow and not uses_stack(f) and (f.team > 1 or not works_in_blocks(f))
 
 
 def _flushed(w: Writer) -> str:
@@ -172,9 +182,7 @@ def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
     shape = tuple(field("i64", offset + 8 + 8 * k) for k in range(t.ndim))
     strides = tuple(field("i64", offset + 8 + 8 * (t.ndim + k)) for k in range(t.ndim))
     data = field(w.array_pointer, offset)
-    if options.aligned and options.contiguous and vector_align(t.dtype) > align_of(t.dtype):
-        w.declare("llvm.assume", "void @llvm.assume(i1)")
-        w.do(f'call void @llvm.assume(i1 true) [ "align"({w.array_pointer} {data}, i64 {vector_align(t.dtype)}) ]')
+    wide = options.aligned and options.contiguous and vector_align(t.dtype) > align_of(t.dtype)
     return ArrayRef(
         t,
         data,
@@ -185,6 +193,7 @@ def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
         thread_private=position in options.thread_private,
         reduced=position in options.reduced,
         constant=position in options.constant,
+        align=vector_align(t.dtype) if wide else 0,
     )
 
 
@@ -465,18 +474,29 @@ class _CudaGrid(_Grid):
         self.team = Team(thread, size)
         self._is_team = self.f.team > 1
         self._together = works_in_blocks(self.f) or self._is_team
-        begin, self._end = ((w.op(f"trunc nuw i64 {x} to i32") if t == "i32" else x) for x in ("%begin", "%end"))
+        self._end = w.op("trunc nuw i64 %end to i32") if t == "i32" else "%end"
         self._own = self._of(thread)
         offset = w.op(f"mul nuw {t} {self._of(block)}, {self._of(size)}")
-        stride = w.op(f"mul nuw {t} {self._of(blocks)}, {self._of(size)}")
         slot = w.op(f"add nuw {t} {offset}, {self._own}")
+        strides = not covers(w.options, self.f)
+        stride = w.op(f"mul nuw {t} {self._of(blocks)}, {self._of(size)}") if strides else ""
         if uses_stack(self.f):
             self.stack = Stack(w, self._wide(slot), self._wide(stride))
         if self.ndim > 1:
             self._load_extents()
         if self._is_team:  # a block is at one place of the grid
             offset, stride = self._of(block), self._of(blocks)
-        first = w.op(f"add nuw {t} {begin}, {offset if self._together else slot}")
+        first = offset if self._together else slot
+        if strides:
+            self._stride_over_grid(first, stride)
+        else:
+            self._threads(first)
+            w.jump("done")
+        w.start("done")
+        w.do("ret void")
+
+    def _stride_over_grid(self, first: str, stride: str) -> None:
+        w, t = self.w, self._number
         before = w.block
         w.jump("grid")
         w.start("grid")
@@ -488,8 +508,6 @@ class _CudaGrid(_Grid):
         counter.add([w.op(f"add nuw {t} {counter.registers[0]}, {stride}")], w.block)
         counter.finish()
         w.jump("grid")
-        w.start("done")
-        w.do("ret void")
 
     def _threads(self, at: str) -> None:
         """Write what is done at ``at``: the thread's index; that of its block's first thread where they work together.
@@ -514,6 +532,28 @@ class _CudaGrid(_Grid):
         if self.stack is not None:
             self.stack.clear()
         self.run(self.f)
+
+    def _split(self, flat: str, axes: int) -> list[str]:
+        """Return the indices of ``flat``: by multiplications where the host knows the divisors (``CudaGrid``).
+
+        Granlund and Montgomery, "Division by invariant integers using multiplication", 1994; the numbers are below
+        2**31, so that a multiplier of 32 bits is always enough.
+        """
+        if self._number != "i32" or self.ndim != self.f.tid_ndim:
+            return super()._split(flat, axes)
+        w, out = self.w, []
+        for k in range(axes - 1, 0, -1):
+            twice = w.op(f"zext i32 {w.op(f'shl nuw i32 {flat}, 1')} to i64")
+            multiplier = w.op(f"zext i32 {self._number_of('multipliers', k)} to i64")
+            high = w.op(f"lshr i64 {w.op(f'mul nuw i64 {twice}, {multiplier}')}, 32")
+            quotient = w.op(f"lshr i32 {w.op(f'trunc nuw i64 {high} to i32')}, {self._number_of('shifts', k)}")
+            out.append(w.op(f"sub nuw i32 {flat}, {w.op(f'mul nuw i32 {quotient}, {self._divisors[k]}')}"))
+            flat = quotient
+        return [flat, *reversed(out)]
+
+    def _number_of(self, name: str, k: int) -> str:
+        at = _byte(self.w, "%dims", CUDA_GRID.offsets[name] + 4 * k)
+        return self.w.op(f"load i32, ptr {at}, align 4{invariant(self.w)}")
 
     def _of(self, x: str) -> str:
         """The i32 register ``x`` as the type that threads are counted in."""

@@ -151,7 +151,7 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     assert isinstance(t, Struct)
     data = component_address(w, array.data, field_offsets(t)[field] * array.lanes, pointer(w, array))
     part = Array(t.fields[field][1], array.type.ndim)
-    return array.replace(type=part, data=data, strides=strides_of(w, array), thread_private=False)
+    return array.replace(type=part, data=data, strides=strides_of(w, array), thread_private=False, align=0)
 
 
 def components(array: ArrayRef) -> ArrayRef:
@@ -160,7 +160,7 @@ def components(array: ArrayRef) -> ArrayRef:
     assert scalar is not None
     strides = (*array.strides, str(size_of(scalar) * array.lanes)) if array.strides else ()
     t, shape = Array(scalar, array.type.ndim + 1), (*array.shape, str(n))
-    return array.replace(type=t, shape=shape, strides=strides, reduced=False, narrow=False)
+    return array.replace(type=t, shape=shape, strides=strides, reduced=False, narrow=False, align=0)
 
 
 def strides_of(w: Writer, array: ArrayRef) -> tuple[str, ...]:
@@ -202,27 +202,32 @@ def _stays_contiguous(
 
 def load_value(
     w: Writer, t_leaves: tuple[tuple[Scalar, int], ...], address: str, note: str, pointer: str = "ptr",
-    align: int | None = None,
+    align: int = 0,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return the scalars of a value in memory; ``align`` where they are not aligned to their size."""
+    """Return the scalars of a value in memory; ``align`` where the address is not a multiple of just their sizes."""
     out = []
     for scalar, offset in t_leaves:
         mem = memory_type(scalar)
         at = component_address(w, address, offset, pointer)
-        x = w.op(f"load {mem}, {pointer} {at}, align {align or align_of(scalar)}{note}")
+        x = w.op(f"load {mem}, {pointer} {at}, align {_aligned(scalar, offset, align)}{note}")
         out.append(w.op(f"icmp ne {mem} {x}, zeroinitializer") if scalar.is_bool else x)
     return tuple(out)
 
 
 def store_value(
     w: Writer, t_leaves: tuple[tuple[Scalar, int], ...], address: str, values: tuple[str, ...], note: str,
-    pointer: str = "ptr", align: int | None = None,
+    pointer: str = "ptr", align: int = 0,
 ) -> None:  # fmt: skip
-    """Write the scalars of a value to memory; ``align`` where they are not aligned to their size."""
+    """Write the scalars of a value to memory; ``align`` where the address is not a multiple of just their sizes."""
     for (scalar, offset), x in zip(t_leaves, values, strict=True):
         at = component_address(w, address, offset, pointer)
         x = w.op(f"zext {register_type(scalar)} {x} to {memory_type(scalar)}") if scalar.is_bool else x
-        w.do(f"store {memory_type(scalar)} {x}, {pointer} {at}, align {align or align_of(scalar)}{note}")
+        w.do(f"store {memory_type(scalar)} {x}, {pointer} {at}, align {_aligned(scalar, offset, align)}{note}")
+
+
+def _aligned(t: Scalar, offset: int, align: int) -> int:
+    """The alignment of a scalar at ``offset`` from an address that is a multiple of ``align``."""
+    return math.gcd(align, offset) if align else align_of(t)
 
 
 def component_address(w: Writer, address: str, offset: int, pointer: str = "ptr") -> str:
@@ -233,12 +238,12 @@ def component_address(w: Writer, address: str, offset: int, pointer: str = "ptr"
 def load_element(w: Writer, array: ArrayRef, address: str) -> tuple[str, ...]:
     """Return the element at ``address``."""
     note = note_of(w, array) + (invariant(w) if array.constant else "")
-    return load_value(w, leaves(array.type.dtype), address, note, pointer(w, array))
+    return load_value(w, leaves(array.type.dtype), address, note, pointer(w, array), array.align)
 
 
 def store_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> None:
     """Write the element at ``address``."""
-    store_value(w, leaves(array.type.dtype), address, value, note_of(w, array), pointer(w, array))
+    store_value(w, leaves(array.type.dtype), address, value, note_of(w, array), pointer(w, array), array.align)
 
 
 def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:

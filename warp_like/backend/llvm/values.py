@@ -54,6 +54,7 @@ class ArrayRef(Frozen):
     lanes: int = 1
     constant: bool = False  # nothing writes to it during the launch
     narrow: bool = False  # it has at most ``contract.MAX_NARROW`` elements
+    align: int = 0  # what the address of each element is a multiple of; 0 for what its scalars need
 
     @property
     def element_size(self) -> int:
@@ -72,7 +73,7 @@ class ArrayRef(Frozen):
         """
         n = 1 + len(self.shape)
         chosen = {"data": parts[0], "shape": tuple(parts[1:n]), "strides": tuple(parts[n:])}
-        return self.replace(**chosen, constant=False, narrow=False, sum="", thread_private=False, reduced=False)
+        return self.replace(**chosen, constant=False, narrow=False, sum="", thread_private=False, reduced=False, align=0)
 
 
 Rep = tuple[str, ...] | ArrayRef

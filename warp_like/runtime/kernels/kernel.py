@@ -484,7 +484,7 @@ class Kernel(ByName, _native.Launchable):
         positions = None if wrt is None else tuple(sorted(names.index(name) for name in wrt))
         where = _target(target)
         types = self._inspected_types(args)
-        signature = Signature(types, wrt=positions, options=self.compile_options(), sums=where.kind == "cpu")
+        signature = Signature(types, wrt=positions, options=self.compile_options(), sums=True)
         from warp_like.compiler import pipeline  # not loaded unless something is compiled
 
         return pipeline.stage_text(self.current().captured_source, signature, where, stage)

@@ -242,7 +242,7 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
         log.show(f"kernel: {key}{adjoint} dim: {dims} device: {program.device}")
-    variant = dispatcher.required_variant(dims, args)
+    variant = dispatcher.required_variant(dims, args, blocks.most)
     if variant is not None:
         contiguous, wide, sums = variant
         program.require(contiguous=contiguous, wide=wide, sums=sums)
