@@ -86,10 +86,21 @@ define internal { i32, i1 } @wl_match_pair(i32 %mask, i64 %x) {
   ret { i32, i1 } %both
 }
 declare i32 @wl_match(i64)
+define internal float @helper.rsqrt(float %x) {  ; as far off as the hardware may be: 2 units in the last place
+  %wide = fpext float %x to double
+  %root = call double @llvm.sqrt.f64(double %wide)
+  %inverse = fdiv double 1.0, %root
+  %off = fmul double %inverse, 0x3FEFFFFFC0000000
+  %y = fptrunc double %off to float
+  ret float %y
+}
+declare double @llvm.sqrt.f64(double)
 """
 _SHUFFLES = ("idx", "up", "down", "bfly")
 _CALLS = {
     "activemask": "wl_activemask",
+    "rsqrt.approx.f": "helper.rsqrt",
+    "rsqrt.approx.ftz.f": "helper.rsqrt",
     "barrier.sync": "wl_barrier",
     "match.all.sync.i64p": "wl_match_pair",
     **{  # which give 0 for NaN where the hardware does not: code that relies on that has to say so
@@ -398,7 +409,7 @@ def _for_the_host(text: str, entry: str) -> str:
     text = text.replace("ptr %ctx) #", "ptr %ctx, ptr %stack, i64 %capacity) #")
     text = text.replace("i64 %capacity) #", "i64 %capacity, ptr %registers) #")
     text = re.sub(r"ptr byval\(\[\d+ x i8\]\)|ptr byval\(\[\d+ x i64\]\)", "ptr", text)
-    text = re.sub(r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match|shfl|vote).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match|shfl|vote|rsqrt).*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([\w.]+)\(\)", r"call i32 @read.\1(ptr %registers)", text)
     for k, how in enumerate(_SHUFFLES):  # the lanes that come by are known here, so the mask's place tells how
         text = re.sub(rf"@llvm\.nvvm\.shfl\.sync\.{how}\.i32\(i32 [^,]+,", f"@helper.shuffle_word(i32 {k},", text)
@@ -420,4 +431,5 @@ def _for_the_host(text: str, entry: str) -> str:
 def _called(text: str, functions: str) -> str:
     """Those of ``functions`` that ``text`` calls, and all that they declare."""
     parts = re.finditer(r"^define internal [^@]*@([\w.]+)\(.*?^}\n|^declare.*?\n", functions, re.MULTILINE | re.DOTALL)
-    return "".join(p[0] for p in parts if p[1] is None or f"@{p[1]}(" in text)
+    declared = text.split("define", 1)[0]
+    return "".join(p[0] for p in parts if (p[0] not in declared if p[1] is None else f"@{p[1]}(" in text))

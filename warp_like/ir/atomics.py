@@ -61,8 +61,8 @@ class AtomicKind(Frozen):
             where it needs the number, with scalars, and with builtins that it lowers itself.
         redux: The reduction of a warp that CUDA has for 32-bit integers.
         rmw_of_half: Whether CUDA has it for float16; other 16-bit floats compute in float32.
-        changes_if: The comparison of ``value`` with the old number that says whether the update changes anything: the
-            CPU looks first.
+        changes_if: The comparison of ``value`` with the old number that says whether the update changes anything:
+            who has no instruction that is as cheap as a look looks first.
     """
 
     name: str

@@ -7,8 +7,8 @@
 * An entry point is ``void entry(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context*)``:
   it runs the threads ``begin <= t < end`` of the flattened grid (last dimension fastest) whose extents are ``dims``.
 * On CUDA it is ``.entry entry(args, CudaGrid dims, end, CudaContext* ctx)``: the block and the grid are passed by
-  value, and the threads of a one-dimensional launch run all ``0 <= t < end`` (``backend/llvm/entry.py``). ``ctx`` is the
-  address of a ``CudaContext`` (``base/contract.py``), or null for an artifact that has no ``faults`` and no stack.
+  value, and the threads of a one-dimensional launch run all ``0 <= t < end`` (``backend/llvm/entry.py``). ``ctx`` is
+  the address of a ``CudaContext`` (``base/contract.py``), or null for an artifact that has no ``faults`` and no stack.
   Where it saves values on a stack, ``char* stack, int64_t capacity`` follow: ``capacity`` bytes for each thread.
 """
 

@@ -65,7 +65,9 @@ def test_what_the_driver_gets(fake, pair):
     assert fake.names() == ["cuLaunchKernel"]
 
 
-@pytest.mark.parametrize("extent", [1, 2, 3, 5, 7, 64, 641, 46341, 65535, 65537, 2**30 - 1, 2**30, 2**30 + 1, MAX_NARROW])
+@pytest.mark.parametrize(
+    "extent", [1, 2, 3, 5, 7, 64, 641, 46341, 65535, 65537, 2**30 - 1, 2**30, 2**30 + 1, MAX_NARROW]
+)
 def test_threads_are_divided_by_extents_without_a_division(fake, pair, extent):
     x, y = pair
     wp.launch(guarded, dim=(MAX_NARROW // extent, extent), inputs=[x, y, 2.5], device="cuda:0")

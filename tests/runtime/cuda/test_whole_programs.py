@@ -284,3 +284,105 @@ def test_arrays_in_elements(device):
         wp.clone(tables, device="cpu")
     with pytest.raises(ValueError, match="can't hold"):
         wp.array([Table(values=values[0])], device="cpu")
+
+
+@wp.kernel
+def inverses(x: wp.array(dtype=float), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    r = wp.sqrt(x[i])
+    out[i, 0] = 1.0 / r
+    out[i, 1] = 7.0 / r
+
+
+@wp.kernel(fast_math=True)
+def fast_inverses(x: wp.array(dtype=float), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    r = wp.sqrt(x[i])
+    out[i, 0] = 1.0 / r
+    out[i, 1] = 7.0 / r
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ulps"), [(inverses, 1.5), (fast_inverses, 4.0)], ids=lambda x: getattr(x, "key", x)
+)
+def test_inverse_roots(device, kernel, ulps):
+    special = [0.0, -0.0, np.inf, np.nan, -1.0, -np.inf, 1.0, 4.0, 3.4e38, 1.2e-38]
+    denormal = [] if kernel is fast_inverses else [1e-45, 3e-42, 1e-39]  # which it takes for 0
+    others = np.exp(np.random.default_rng(3).uniform(-80.0, 80.0, 2000))
+    x = np.array([*special, *denormal, *others], np.float32)
+    out = wp.zeros((len(x), 2), dtype=float, device=device)
+    wp.launch(kernel, dim=len(x), inputs=[wp.array(x, device=device), out], device=device)
+    with np.errstate(all="ignore"):
+        exact = np.array([1.0, 7.0]) / np.sqrt(x.astype(np.float64))[:, None]
+        unit = np.spacing(np.abs(exact.astype(np.float32))).astype(np.float64)
+    far = np.isfinite(exact)
+    np.testing.assert_array_equal(out.numpy()[~far], exact[~far])
+    assert (abs(out.numpy()[far] - exact[far]) <= ulps * unit[far]).all()
+    assert 1.0 / np.sqrt(np.float32(4.0)) == out.numpy()[7, 0] == 0.5 or kernel is fast_inverses
+
+
+@wp.kernel
+def whole_numbers(x: wp.array(dtype=float), y: wp.array(dtype=wp.float64), out: wp.array2d(dtype=wp.int64)):
+    i = wp.tid()
+    out[i, 0] = wp.int64(wp.int32(x[i]))
+    out[i, 1] = wp.int64(wp.uint32(x[i]))
+    out[i, 2] = wp.int64(x[i])
+    out[i, 3] = wp.int64(wp.uint64(x[i]))
+    out[i, 4] = wp.int64(wp.int32(y[i]))
+    out[i, 5] = wp.int64(wp.uint32(y[i]))
+    out[i, 6] = wp.int64(y[i])
+    out[i, 7] = wp.int64(wp.uint64(y[i]))
+    out[i, 8] = wp.int64(wp.int8(x[i]))
+
+
+def test_floats_become_whole_numbers_as_on_the_cpu(device):
+    special = [
+        np.nan,
+        np.inf,
+        -np.inf,
+        0.0,
+        -0.9,
+        2.0**31,
+        -(2.0**31),
+        2.0**32,
+        2.0**63,
+        -(2.0**63),
+        2.0**64,
+        1e30,
+        127.9,
+    ]
+    x = np.array([*special, *np.random.default_rng(5).normal(size=50, scale=1e9)])
+    found = []
+    for where in (device, "cpu"):
+        args = [wp.array(x.astype(np.float32), device=where), wp.array(x, dtype=wp.float64, device=where)]
+        out = wp.zeros((len(x), 9), dtype=wp.int64, device=where)
+        wp.launch(whole_numbers, dim=len(x), inputs=[*args, out], device=where)
+        found.append(out.numpy())
+    np.testing.assert_array_equal(*found)
+
+
+@wp.kernel
+def extremes(
+    x: wp.array(dtype=float),
+    h: wp.array(dtype=wp.float16),
+    out: wp.array(dtype=float),
+    halves: wp.array(dtype=wp.float16),
+):
+    i = wp.tid()
+    if i % 3 != 1:
+        wp.atomic_min(out, 0, x[i])
+        wp.atomic_max(out, i % 2 + 1, x[i])
+        wp.atomic_max(halves, i % 2, h[i])
+
+
+def test_least_and_greatest_of_floats_beside_nan(device):
+    x = np.random.default_rng(8).normal(size=500).astype(np.float32)
+    x[::7] = np.nan
+    used = np.arange(500) % 3 != 1
+    start = np.array([np.nan, 0.5, np.nan], np.float32)  # a number replaces NaN
+    out, halves = wp.array(start, device=device), wp.array(np.array([np.nan, -9.0], np.float16), device=device)
+    given = [wp.array(x, device=device), wp.array(x.astype(np.float16), device=device)]
+    wp.launch(extremes, dim=500, inputs=[*given, out, halves], device=device)
+    even, odd = x[used & (np.arange(500) % 2 == 0)], x[used & (np.arange(500) % 2 == 1)]
+    np.testing.assert_array_equal(out.numpy(), [np.nanmin(x[used]), np.nanmax(even), np.nanmax(odd)])
+    np.testing.assert_array_equal(halves.numpy(), np.array([np.nanmax(even), np.nanmax(odd)]).astype(np.float16))

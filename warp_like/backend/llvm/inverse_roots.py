@@ -5,7 +5,12 @@ of AVX-512 (14 bits, for denormal numbers too) and a step take 6 instructions, a
 the last place. A divisor may be a power of a root, ``m / (r * r * r)``, or a product of two, ``m / (r * s)``.
 
 The product of ``m`` and the inverses leaves float32 on its way only where the quotient does (`_product`). So it has no
-``reassoc``: LLVM would bring back the orders that overflow. Three roots of different numbers are multiplied and divided.
+``reassoc``: LLVM would bring back the orders that overflow. Three roots of different numbers are multiplied and
+divided.
+
+A GPU estimates ``1 / sqrt(x)`` in one instruction, to 2 units in the last place. ``fast_math`` takes that for every
+quotient by a root. Else ``1 / sqrt(x)`` alone is made of it, with a step that leaves less than one unit, no more than
+a root and a division that both are rounded: those take ten times the instructions (`_step`).
 
 LLVM has such estimates, too, but they give NaN for 0 and infinity, where ``x * y * y`` is NaN; here a number replaces
 it, and the result is infinite or 0. So entries tell LLVM to make none. Other processors divide: the estimate of AVX
@@ -23,7 +28,7 @@ from warp_like.backend.llvm.values import LaneScalar, constant, leaves
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Lanes, Scalar
+from warp_like.ir.types import Lanes, Scalar, float32
 
 LANES = 16
 MOST_FACTORS = 4
@@ -32,7 +37,11 @@ MOST_FACTORS = 4
 
 def quotient_by_roots(w: Writer, o: ops.Apply, scalar: Callable[[Value], str]) -> str | None:
     """Append ``o`` if it is such a quotient, and return its register; ``scalar`` gives that of a value."""
-    if not (w.options.fast_math and o.fn == "div" and "avx512f" in w.target.feature_set):
+    if o.fn != "div":
+        return None
+    if w.target.is_cuda:
+        return _on_gpu(w, o, scalar)
+    if not (w.options.fast_math and "avx512f" in w.target.feature_set):
         return None
     t = _float_in_lanes(o.result)
     if t is None or t.width % LANES:
@@ -44,10 +53,37 @@ def quotient_by_roots(w: Writer, o: ops.Apply, scalar: Callable[[Value], str]) -
     return _product(LaneMath(w, t), scalar(o.args[0]), [inverses[x] for x in roots])
 
 
+def _on_gpu(w: Writer, o: ops.Apply, scalar: Callable[[Value], str]) -> str | None:
+    m, root = o.args
+    is_one = isinstance(m.op, ops.Constant) and m.op.value == 1.0
+    if o.result.type != float32 or not isinstance(root.op, ops.Apply) or root.op.fn != "sqrt":
+        return None
+    if not (is_one or w.options.fast_math):
+        return None
+    x = scalar(root.op.args[0])
+    estimate = w.intrinsic(f"llvm.nvvm.rsqrt.approx{'.ftz' if w.options.fast_math else ''}.f", "float", ["float"], [x])
+    if not w.options.fast_math:
+        return _step(w, x, estimate)
+    return estimate if is_one else w.op(f"fmul {w.fp}float {scalar(m)}, {estimate}")
+
+
+def _step(w: Writer, x: str, y: str) -> str:
+    """One step of Newton's method from ``y``, ``y + y / 2 * (1 - x * y * y)``; ``y`` where it is infinite, 0 or NaN."""
+
+    def fma(a: str, b: str, c: str) -> str:
+        return w.intrinsic("llvm.fma.f32", "float", ["float"] * 3, [a, b, c])
+
+    product = w.op(f"fmul float {x}, {y}")
+    missing = fma(w.op(f"fneg float {product}"), y, constant(1.0, float32))
+    better = fma(w.op(f"fmul float {y}, {constant(0.5, float32)}"), missing, y)
+    return w.select(w.op(f"fcmp uno float {missing}, {missing}"), "float", y, better, "i1")
+
+
 def _product(v: LaneMath, m: str, inverses: list[str]) -> str:
     """``m`` times positive factors, two different ones or a power of one, with no overflow or underflow on the way.
 
-    A power moves the product in one direction alone; only digits of a denormal ``m`` are lost. Of two factors the one comes first that moves ``m`` towards 1:
+    A power moves the product in one direction alone; only digits of a denormal ``m`` are lost. Of two factors the one
+    comes first that moves ``m`` towards 1:
     ``1e38 / (sqrt(1e-38) * sqrt(1e38))`` is ``1e38 * 1e-19 * 1e19``.
     """
     if len(set(inverses)) > 1:

@@ -306,7 +306,7 @@ def update_atomically(w: Writer, kind: str, t: Scalar, at: str, x: str, pointer:
         return _if_it_changes(w, row, t, at, x)
     if row.sign < 0 and t.is_float and _has_instruction(w, KINDS[row.reduction], t):
         row, x = KINDS[row.reduction], w.op(f"fneg {register_type(t)} {x}")
-    if not _has_instruction(w, row, t):
+    if not _has_instruction(w, row, t) or (w.target.is_cuda and t.is_float and row.changes_if):
         return _by_swapping(w, kind, t, place, x)
     if t.is_bool:
         x = w.op(f"zext i1 {x} to i8")
@@ -349,9 +349,10 @@ def _if_it_changes(w: Writer, row: AtomicKind, t: Scalar, at: str, x: str) -> st
 
 
 def _by_swapping(w: Writer, kind: str, t: Scalar, place: str, x: str) -> str:
-    """Append a compare-and-swap loop; 16-bit floats compute in float32."""
+    """Append a compare-and-swap loop, which ends where nothing changes; 16-bit floats compute in float32."""
     bits = Scalar("int", t.bits)
-    value = extend_half(w, x, t) if is_half(t) else x
+    value, wide = (extend_half(w, x, t), float32) if is_half(t) else (x, t)
+    compared = KINDS[kind].changes_if if w.target.is_cuda else ""
 
     def update(old_bits: str) -> str:
         old = bitcast(w, old_bits, bits, t)
@@ -361,19 +362,35 @@ def _by_swapping(w: Writer, kind: str, t: Scalar, place: str, x: str) -> str:
             new = combined(w, kind, t, old, value)
         return bitcast(w, new, t, bits)
 
-    return bitcast(w, _swap_loop(w, place, bits.bits, update), bits, t)
+    def changes(old_bits: str) -> str:
+        old = bitcast(w, old_bits, bits, t)
+        return w.op(f"fcmp u{compared} {register_type(wide)} {value}, {extend_half(w, old, t) if is_half(t) else old}")
+
+    return bitcast(w, _swap_loop(w, place, bits.bits, update, changes if compared and t.is_float else None), bits, t)
 
 
-def _swap_loop(w: Writer, place: str, bits: int, update: Callable[[str], str]) -> str:
-    i, order = f"i{bits}", f"align {bits // 8}"
-    first = w.op(f"load atomic {i}, {place} monotonic, {order}")
+def _scope(w: Writer) -> str:
+    """Which threads an update is atomic for: on a GPU its own, as with the atomic instructions that it has."""
+    return ' syncscope("device")' if w.target.is_cuda else ""
+
+
+def _swap_loop(
+    w: Writer, place: str, bits: int, update: Callable[[str], str], changes: Callable[[str], str] | None
+) -> str:
+    """Replace the ``bits`` at ``place`` by their update, for as long as it ``changes`` them; return the old ones."""
+    i, order, scope = f"i{bits}", f"align {bits // 8}", _scope(w)
+    first = w.op(f"load atomic {i}, {place}{scope} monotonic, {order}")
     before, loop, done = w.block, w.label("retry"), w.label("swapped")
     w.jump(loop)
     w.start(loop)
     phi = w.phis([i])
     (old,) = phi.registers
+    if changes is not None:
+        swap = w.label("swap")
+        w.branch(changes(old), swap, done)
+        w.start(swap)
     new = update(old)
-    pair = w.op(f"cmpxchg weak {place}, {i} {old}, {i} {new} monotonic monotonic, {order}")
+    pair = w.op(f"cmpxchg weak {place}, {i} {old}, {i} {new}{scope} monotonic monotonic, {order}")
     seen = w.op(f"extractvalue {{ {i}, i1 }} {pair}, 0")
     ok = w.op(f"extractvalue {{ {i}, i1 }} {pair}, 1")
     phi.add([first], before)
@@ -398,7 +415,7 @@ def compare_and_swap(
         bits = Scalar("int", t.bits)
         i, at = f"i{t.bits}", component_address(w, address, offset, pointer)
         a, b = bitcast(w, wanted, t, bits), bitcast(w, new, t, bits)
-        order = f"monotonic monotonic, align {align_of(t)}{access_group(w)}"
-        pair = w.op(f"cmpxchg {pointer} {at}, {i} {a}, {i} {b} {order}")
+        order = f"{_scope(w)} monotonic monotonic, align {align_of(t)}{access_group(w)}"
+        pair = w.op(f"cmpxchg {pointer} {at}, {i} {a}, {i} {b}{order}")
         old.append(bitcast(w, w.op(f"extractvalue {{ {i}, i1 }} {pair}, 0"), bits, t))
     return tuple(old)

@@ -73,7 +73,9 @@ class ArrayRef(Frozen):
         """
         n = 1 + len(self.shape)
         chosen = {"data": parts[0], "shape": tuple(parts[1:n]), "strides": tuple(parts[n:])}
-        return self.replace(**chosen, constant=False, narrow=False, sum="", thread_private=False, reduced=False, align=0)
+        return self.replace(
+            **chosen, constant=False, narrow=False, sum="", thread_private=False, reduced=False, align=0
+        )
 
 
 Rep = tuple[str, ...] | ArrayRef
