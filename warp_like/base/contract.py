@@ -285,8 +285,8 @@ CUDA_CONTEXT = Layout(
 
 CUDA_GRID = Layout(
     "CudaGrid",
-    "The grid of a launch on CUDA, which compiled code gets by value. A thread's number n below 2^31, divided by extent "
-    "k, is the upper half of 2 n * multipliers[k] in 64 bits, shifted to the right by shifts[k].",
+    "The grid of a launch on CUDA, which compiled code gets by value. A thread's number n below 2^31, divided by "
+    "extent k, is the upper half of 2 n * multipliers[k] in 64 bits, shifted to the right by shifts[k].",
     (
         Member("int64_t", "dims", "the extents, unused ones 1", MAX_DIMS),
         Member("uint32_t", "multipliers", "0 for extents that narrow code does not meet", MAX_DIMS),
