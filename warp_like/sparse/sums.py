@@ -78,19 +78,12 @@ def _count_merged(
         counts[row] = int(x_end - i)
         return
     total = (x_end - i) + (y_end - j)
-    while i < x_end and j < y_end and x_columns[i] == y_columns[j]:  # often the whole row; no step waits for another
-        i += ONE
-        j += ONE
-        total -= ONE
-    while i < x_end and j < y_end:
-        a = x_columns[i]
-        b = y_columns[j]
-        if a == b:
-            total -= ONE
-        if a <= b:
-            i += ONE
-        if b <= a:
+    for k in range(i, x_end):
+        column = x_columns[k]
+        while j < y_end and y_columns[j] < column:
             j += ONE
+        if j < y_end and y_columns[j] == column:
+            total -= ONE
     counts[row] = int(total)
 
 
