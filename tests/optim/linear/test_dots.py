@@ -1,5 +1,7 @@
 """Inner products of vectors, compared with NumPy in float64."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from warp_like.optim.linear.dots import PART, Dots
 def test_inner_products(dtype, offsets):
     rng = np.random.default_rng(0)
     for n in (5,) if offsets else (1, 7, PART - 1, PART, PART + 1, 3 * PART + 100):
-        systems = [(0, n)] if offsets is None else list(zip(offsets[:-1], offsets[1:], strict=True))
+        systems = [(0, n)] if offsets is None else list(itertools.pairwise(offsets))
         given = None if offsets is None else wp.array(offsets, dtype=int)
         dots = Dots(n, 2, given, wp.get_device("cpu"))
         a, b = (wp.array(rng.uniform(0.5, 1.0, n), dtype=dtype) for _ in range(2))

@@ -174,6 +174,81 @@ def test_updates_in_a_graph():
         np.testing.assert_allclose(z.numpy(), G.T @ G @ np.ones(24), rtol=1e-10)
 
 
+@pytest.mark.parametrize("block, kept", [(1, None), (3, wp.float32)])
+def test_a_pattern_that_is_chosen_by_the_first_update(block, kept):
+    A = random_system()
+    good, other = (sparse(scipy.sparse.csr_array(a), block) for a in (A, A + np.diag(np.geomspace(1e-3, 1e3, 18))))
+    options = {"max_row_size": 5, "max_step_size": 2, "factor_dtype": kept, "reuse_pattern": True}
+    matrix = bsr_copy(good)
+    matrix.values.fill_(np.nan)  # no value is read
+    M = FSAI(matrix, defer_pattern=True, **options)
+    assert (M.pattern_ready.list(), M.pattern_status.list(), M.truncated_rows) == ([0], [0] * 4, None)
+    x, z = wp.array(np.arange(18.0)), wp.zeros(18, dtype=wp.float64)
+    for _ in range(2):
+        M.matvec(x, z, z, 1.0, 0.0)
+        np.testing.assert_array_equal(z.numpy(), x.numpy())
+        with pytest.raises(ValueError, match="finite, positive diagonals; 18 numbers"):
+            M.update()
+        assert M.pattern_ready.list() == [0]
+    expected = FSAI(good, **options)
+    for values in (good, other, good):
+        matrix.values.assign(values.values.numpy())
+        M.update()
+        expected.update(values)
+        assert (M.pattern_ready.list(), M.update_status.list(), M.pattern_status.list()) == ([1], [0] * 4, [0] * 4)
+        np.testing.assert_array_equal(dense(M.G), dense(expected.G))
+        np.testing.assert_array_equal(dense(M.GT), dense(expected.GT))
+        np.testing.assert_array_equal(M.GT.offsets.numpy(), expected.GT.offsets.numpy())
+        M.matvec(x, z, z, 1.0, 0.0)
+        G = dense(M.G).astype(float)
+        np.testing.assert_allclose(z.numpy(), G.T @ G @ x.numpy(), rtol=1e-10)
+    near = np.array([[1.0, 1.0 - 1e-14], [1.0 - 1e-14, 1.0]])
+    M = FSAI(sparse(scipy.sparse.csr_array(near)), reuse_pattern=True, defer_pattern=True).update()
+    assert M.pattern_status.list()[1] == 1
+    empty = FSAI(bsr_zeros(0, 0, wp.float64), reuse_pattern=True, defer_pattern=True).update()
+    assert empty.GT.shape == (0, 0)
+
+
+def test_a_pattern_is_chosen_in_a_graph():
+    """The first run chooses it, also for an application that was captured before; later ones keep it."""
+    good = sparse(springs(8), 3)
+    matrix = bsr_copy(good)
+    matrix.values.fill_(np.nan)
+    M = FSAI(matrix, reuse_pattern=True, defer_pattern=True)
+    b, x, z = wp.ones(24, dtype=wp.float64), wp.zeros(24, dtype=wp.float64), wp.zeros(24, dtype=wp.float64)
+    with wp.ScopedCapture() as capture:
+        M.update()
+        M.matvec(b, z, z, 1.0, 0.0)
+        x.zero_()
+        cg(matrix, b, x, 1e-10, 0.0, 200, M, check_every=0)
+    wp.capture_launch(capture.graph)
+    assert M.update_status.list()[1] == 24
+    np.testing.assert_array_equal(z.numpy(), 1.0)
+    for scale in (2.0, 0.5):
+        values = good.values.numpy() * scale
+        values[0] += np.diag([0.0, 1e3, 0.0]) * (scale < 1.0)
+        matrix.values.assign(values)
+        wp.capture_launch(capture.graph)
+        if scale == 2.0:
+            expected = FSAI(bsr_copy(matrix), reuse_pattern=True)
+        G = dense(expected.update(matrix).G)
+        np.testing.assert_array_equal(dense(M.G), G)
+        np.testing.assert_array_equal(dense(M.GT), G.T)
+        np.testing.assert_allclose(z.numpy(), G.T @ G @ np.ones(24), rtol=1e-10)
+        np.testing.assert_allclose(dense(matrix) @ x.numpy(), 1.0, atol=1e-8)
+
+
+def test_a_chosen_pattern_of_a_regularised_update():
+    well = [[1.0, 0.5], [0.5, 1.0]]
+    A = scipy.sparse.block_diag([np.array([[-1.0, 0.5], [0.5, 1.0]]), np.array(well)], format="csr")
+    M = FSAI(sparse(A), 2, reuse_pattern=True, regularize_refit=True, defer_pattern=True).update()
+    assert (M.pattern_ready.list(), M.update_status.list()[1]) == ([1], 1)
+    G = dense(M.G)
+    np.testing.assert_array_equal(G[0], [1.0, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(G[2:, 2:], dense(FSAI(sparse(scipy.sparse.csr_array(np.array(well)))).G))
+    np.testing.assert_array_equal(dense(M.GT), G.T)
+
+
 def test_padded_and_empty_matrices():
     A = sparse(poisson(4))
     roomy = bsr_zeros(16, 16, A.dtype, row_capacity=8)
@@ -208,6 +283,8 @@ def test_refused_arguments():
     for size in (1e-100, 1e100):
         with pytest.raises(ValueError, match="float32 can't hold the factor"):
             FSAI(sparse(scipy.sparse.csr_array(np.diag([size, size]))), factor_dtype=wp.float32)
+    with pytest.raises(ValueError, match="defer_pattern requires reuse_pattern"):
+        FSAI(A, defer_pattern=True)
     with pytest.raises(ValueError, match="needs reuse_pattern=True"):
         FSAI(A).update()
     M = FSAI(A, reuse_pattern=True)

@@ -42,11 +42,17 @@ class FSAI(LinearOperator):
         regularize_refit: Let ``update`` raise pivots to the floor, and put the diagonal in place of rows that fail,
             rather than refuse the matrix.
         validate_topology: Let ``update`` check that the matrix has the same blocks.
+        defer_pattern: Read no values of the matrix now: the first ``update`` that succeeds chooses the numbers of each
+            row, also in a captured graph, and until then this is the identity. It takes ``reuse_pattern``.
 
     Attributes:
-        G: The factor, a matrix of numbers.
-        GT: Its transpose.
-        truncated_rows: How many rows stopped growing because of a pivot.
+        G: The factor, a matrix of numbers; with ``defer_pattern`` a padded one.
+        GT: Its transpose, which is compact.
+        truncated_rows: How many rows stopped growing because of a pivot. None with ``defer_pattern``.
+        pattern_ready: With ``defer_pattern``, an array of one number: 1 once the numbers of each row are chosen. None
+            without.
+        pattern_status: With ``defer_pattern``, an array of counts of the last such choice: at 1 the rows that stopped
+            growing because of a pivot, at 2 those that failed. None without.
         source: The matrix that it was last computed from.
         update_status: With ``reuse_pattern``, an array of four counts of the last update: differences of topology,
             unusable numbers on the diagonal, rows that failed, rows with raised pivots. None without.
@@ -78,6 +84,7 @@ class FSAI(LinearOperator):
         max_step_size: int = 1,
         regularize_refit: bool = False,
         validate_topology: bool = True,
+        defer_pattern: bool = False,
     ) -> None:
         scalar = _require_square(A)
         most, step = _count("max_row_size", max_row_size), _count("max_step_size", max_step_size)
@@ -88,53 +95,96 @@ class FSAI(LinearOperator):
             raise ValueError(f"factor_dtype is {scalar.__name__} as the matrix has, or float32, got {dtype.__name__}")
         if reuse_pattern and A.row_counts is not None:
             raise ValueError("reuse_pattern takes a compact matrix, got a padded one; bsr_compress() makes it compact")
+        if defer_pattern and not reuse_pattern:
+            raise ValueError("defer_pattern requires reuse_pattern: its first update chooses the pattern")
         super().__init__(A.shape, A.dtype, A.device, self._apply)
         self._regularize, self._validate = bool(regularize_refit), bool(validate_topology)
         self._between = wp.empty(A.shape[0], dtype=scalar, device=A.device)
         self.source = A
-        with paused():
-            self._grow(A, most, step, tolerance, dtype)
         self.update_status = wp.zeros(4, dtype=int, device=A.device) if reuse_pattern else None
         self._topology = (wp.clone(A.offsets), wp.clone(A.columns[: A.nnz_sync()])) if reuse_pattern else None
+        self._choice = kernels.grow_kernel(most, min(step, most)), tolerance
+        self._fit_rows = kernels.fit_kernel(most)
+        self._is_chosen = not defer_pattern
+        self.truncated_rows: int | None = None
+        self.pattern_ready, self.pattern_status = None, None
+        with paused():
+            self._allocate(A, most)
+            if defer_pattern:
+                self._be_identity(A, most, dtype)
+            else:
+                self._make(A, dtype)
 
     # --- how it is made ---
 
-    def _grow(self, A: BsrMatrix, most: int, step: int, tolerance: float, dtype: Any) -> None:
+    def _allocate(self, A: BsrMatrix, most: int) -> None:
         n, device = A.shape[0], A.device
-        self._fit_rows = kernels.fit_kernel(most)
         self._lengths = wp.zeros(n + 1, dtype=int, device=device)
         self._supports = wp.empty((n, most), dtype=int, device=device)
         self._rows = wp.empty((n, most), dtype=wp.float64, device=device)
         self._scales = wp.empty(n, dtype=wp.float64, device=device)
-        status, truncated = (wp.zeros(4, dtype=int, device=device) for _ in range(2))
+
+    def _make(self, A: BsrMatrix, dtype: Any) -> None:
+        n, device = A.shape[0], A.device
+        status, chosen = (wp.zeros(4, dtype=int, device=device) for _ in range(2))
         self._find_scales(A, status)
-        _require_diagonal(status)
-        given = [tolerance, self._floor, *_stored(A), self._scales]
-        outputs = [self._lengths, self._supports, truncated]
-        wp.launch(kernels.grow_kernel(most, min(step, most)), dim=n, inputs=given, outputs=outputs, device=device)
-        self.truncated_rows = int(truncated.numpy()[0])
+        _require_diagonal(status.numpy())
+        self._choose(A, chosen)
+        self.truncated_rows = int(chosen.numpy()[kernels.TRUNCATED])
         self.G = bsr_zeros(n, n, dtype, device)
         wp.utils.array_scan(self._lengths, self.G.offsets, inclusive=False)
         size = self.G.nnz_sync()
         self.G.columns = wp.empty(size, dtype=int, device=device)
         self.G.values = wp.empty(size, dtype=dtype, device=device)
-        given = [self._lengths, self._supports, self.G.offsets, self.G.columns]
-        wp.launch(kernels.list_columns, dim=n, inputs=given, device=device)
+        self._list(self.G)
         self._fit(A, 0.0, False, status)
         if status.numpy()[kernels.FAILED]:
             raise ValueError(
                 f"FSAI: {dtype.__name__} can't hold the factor with finite numbers and a positive diagonal"
             )
         self._store(status, False)
-        self.GT, self._turned = bsr_transposed(self.G), self._sources()
+        self.GT, self._turned = bsr_transposed(self.G), _sources(self.G, _places(self.G)).values
         self._turn()
 
-    def _sources(self) -> Any:
-        """Where the numbers of the transpose stand in ``G``: the transpose of their places."""
-        places: BsrMatrix = bsr_zeros(self.G.nrow, self.G.ncol, wp.float64, self.device)
-        places.offsets, places.columns, places.nnz = self.G.offsets, self.G.columns, self.G.nnz
-        places.values = wp.array(np.arange(self.G.nnz), dtype=wp.float64, device=self.device)
-        return bsr_transposed(places).values
+    def _be_identity(self, A: BsrMatrix, most: int, dtype: Any) -> None:
+        n, device = A.shape[0], A.device
+        self.pattern_ready = wp.zeros(1, dtype=int, device=device)
+        self.pattern_status = wp.zeros(4, dtype=int, device=device)
+        self.G = bsr_zeros(n, n, dtype, device, row_capacity=most, nnz_capacity=n * most)
+        self.GT = bsr_zeros(n, n, dtype, device)
+        self.GT.notify_nnz_changed(nnz=n * most)
+        self._turned, self._places = wp.zeros(n * most, dtype=wp.float64, device=device), _places(self.G)
+        given = [*_parts(self.G), self.GT.offsets, self.GT.columns, self.GT.values]
+        wp.launch(kernels.set_identity, dim=n + 1, inputs=given, device=device)
+
+    def _choose(self, A: BsrMatrix, chosen: Any) -> None:
+        """Choose the numbers of each row, unless that has been done."""
+        kernel, tolerance = self._choice
+        given = [tolerance, self._floor, *_stored(A), self._scales, self.pattern_ready]
+        outputs = [self._lengths, self._supports, chosen]
+        wp.launch(kernel, dim=A.shape[0], inputs=given, outputs=outputs, device=A.device)
+
+    def _list(self, G: BsrMatrix) -> None:
+        given = [self._lengths, self._supports, G.offsets, G.row_counts, G.columns]
+        wp.launch(kernels.list_columns, dim=G.nrow, inputs=given, device=self.device)
+
+    def _publish(self, status: Any) -> None:
+        """Let ``G`` and ``GT`` have the numbers that were chosen, if these can be used."""
+        draft: BsrMatrix = self.G.__copy__()  # type: ignore[attr-defined]
+        draft.row_counts, draft.columns = wp.empty_like(self.G.row_counts), wp.empty_like(self.G.columns)
+        self._list(draft)
+        turned = _sources(draft, self._places)
+        for source, target in (
+            (draft.row_counts, self.G.row_counts),
+            (draft.columns, self.G.columns),
+            (turned.offsets, self.GT.offsets),
+            (turned.columns, self.GT.columns),
+            (turned.values, self._turned),
+        ):
+            given = [self._regularize, status, source, target]
+            wp.launch(kernels.publish, dim=target.size, inputs=given, device=self.device)
+        given = [self._regularize, status, self.pattern_status, self.pattern_ready]
+        wp.launch(kernels.end_selection, dim=1, inputs=given, device=self.device)
 
     def _find_scales(self, A: BsrMatrix, status: Any) -> None:
         given = [*_stored(A), self._scales, status]
@@ -149,17 +199,19 @@ class FSAI(LinearOperator):
             wp.launch(kernels.check_rows, dim=n, inputs=given, device=A.device)
 
     def _store(self, status: Any, keep_failed: bool) -> None:
-        given = [keep_failed, status, self._lengths, self._supports, self._rows, self.G.offsets, self.G.columns]
-        wp.launch(kernels.store_rows, dim=self.G.nrow, inputs=given, outputs=[self.G.values], device=self.device)
+        given = [keep_failed, status, self._lengths, self._supports, self._rows, *_parts(self.G)]
+        wp.launch(kernels.store_rows, dim=self.G.nrow, inputs=given, device=self.device)
 
     def _turn(self) -> None:
-        given = [self._turned, self.G.values, self.GT.values]
-        wp.launch(kernels.turn_values, dim=self.G.nnz, inputs=given, device=self.device)
+        given = [self._turned, self.G.values, self.GT.nrow, self.GT.offsets, self.GT.values]
+        wp.launch(kernels.turn_values, dim=self._turned.size, inputs=given, device=self.device)
 
     # --- how it is used ---
 
     def update(self, A: BsrMatrix | None = None) -> FSAI:
         """Compute ``G`` anew for other values of the matrix, with the same numbers in each row.
+
+        With ``defer_pattern`` the first update that succeeds chooses them.
 
         In a captured graph it waits for nothing and raises nothing; look at ``update_status`` after the graph has run.
 
@@ -181,11 +233,18 @@ class FSAI(LinearOperator):
                 for expected, found in zip(self._topology, (A.offsets, A.columns), strict=True):
                     wp.launch(kernels.compare, dim=expected.size, inputs=[expected, found, status], device=device)
             self._find_scales(A, status)
+            if not self._is_chosen:
+                given = [self.pattern_ready, self.pattern_status]
+                wp.launch(kernels.begin_selection, dim=4, inputs=given, device=device)
+                self._choose(A, self.pattern_status)
             self._fit(A, self._floor, self._regularize, status)
+            if not self._is_chosen:
+                self._publish(status)
             self._store(status, self._regularize)
             self._turn()
         if not device.is_capturing and (self._validate or not self._regularize):
             self._require_success(status.numpy())
+            self._is_chosen = True
         self.source = A
         return self
 
@@ -203,6 +262,8 @@ class FSAI(LinearOperator):
         if counts[kernels.MISMATCH]:
             raise ValueError("FSAI.update(): the matrix has another sparsity pattern than the first one")
         bad, failed = counts[kernels.BAD_DIAGONAL], counts[kernels.FAILED]
+        if not self._regularize and not self._is_chosen:
+            _require_diagonal(counts)
         if not self._regularize and (bad or failed):
             raise ValueError(
                 f"FSAI.update(): the matrix is not SPD, or its factor too large or small: {bad} numbers on the "
@@ -216,9 +277,9 @@ class FSAI(LinearOperator):
         if alpha == 0:
             self._between.zero_()
         else:
-            given = [one, *_compact(self.G), x, zero, x]
+            given = [one, *_parts(self.G), x, zero, x]
             wp.launch(kernels.apply, dim=n, inputs=given, outputs=[self._between], device=self.device)
-        given = [scalar(alpha), *_compact(self.GT), self._between, scalar(beta), y]
+        given = [scalar(alpha), *_parts(self.GT), self._between, scalar(beta), y]
         wp.launch(kernels.apply, dim=n, inputs=given, outputs=[z], device=self.device)
 
 
@@ -226,8 +287,20 @@ def _stored(A: BsrMatrix) -> list[Any]:
     return [A.offsets, A.row_counts, A.columns, A.scalar_values]
 
 
-def _compact(A: BsrMatrix) -> list[Any]:
-    return [A.offsets, A.columns, A.values]
+def _parts(A: BsrMatrix) -> list[Any]:
+    return [A.offsets, A.row_counts, A.columns, A.values]
+
+
+def _places(G: BsrMatrix) -> Any:
+    return wp.array(np.arange(G.nnz), dtype=wp.float64, device=G.device)
+
+
+def _sources(G: BsrMatrix, places: Any) -> BsrMatrix:
+    """The transpose of a matrix whose values are ``places``: it says where each number stands in ``G.values``."""
+    numbered: BsrMatrix = bsr_zeros(G.nrow, G.ncol, wp.float64, G.device)
+    numbered.offsets, numbered.row_counts, numbered.columns = G.offsets, G.row_counts, G.columns
+    numbered.nnz, numbered.values = G.nnz, places
+    return bsr_transposed(numbered)
 
 
 def _require_square(A: Any) -> Any:
@@ -262,7 +335,7 @@ def _part(name: str, given: float, *, zero: bool) -> float:
     return found
 
 
-def _require_diagonal(status: Any) -> None:
-    bad = status.numpy()[kernels.BAD_DIAGONAL]
+def _require_diagonal(counts: Any) -> None:
+    bad = counts[kernels.BAD_DIAGONAL]
     if bad:
         raise ValueError(f"FSAI takes matrices with finite, positive diagonals; {bad} numbers on it are not")

@@ -19,6 +19,9 @@ from warp_like.sparse.lookup import row_end
 MISMATCH, BAD_DIAGONAL, FAILED, REGULARIZED = range(4)
 """What the elements of a status count: differences of topology, unusable diagonals, rows that failed, pivots raised."""
 
+TRUNCATED = 1
+"""Where the status of a selection counts the rows that a pivot ended; at ``FAILED`` it counts those that failed."""
+
 
 @wp.func
 def element(
@@ -70,6 +73,7 @@ def compare(expected: wp.array[int], found: wp.array[int], status: wp.array[int]
 def _extend(
     c: int,
     count: int,
+    floor: wp.float64,
     support: wp.array[int],
     scales: wp.array[wp.float64],
     offsets: wp.array[int],
@@ -78,11 +82,11 @@ def _extend(
     values: wp.array3d[Any],
     lower: Any,
     y: Any,
-) -> Any:
-    """Write row ``count`` of the Cholesky factor, for column ``c``, up to its diagonal.
+) -> wp.float64:
+    """Write row ``count`` of the Cholesky factor, for column ``c``, and number ``count`` of ``y``: ``lower y = e_0``.
 
     Returns:
-        The square of the diagonal, and what the new element of ``y`` has to be divided by it: ``lower y = e_0``.
+        The square of the diagonal, which is not less than ``floor`` in the factor.
     """
     pivot = wp.float64(1.0)
     along = wp.where(count == 0, wp.float64(1.0), wp.float64(0.0))
@@ -94,7 +98,9 @@ def _extend(
         lower[count, p] = total / lower[p, p]
         pivot -= lower[count, p] * lower[count, p]
         along -= lower[count, p] * y[p]
-    return pivot, along
+    lower[count, count] = wp.sqrt(wp.max(pivot, floor))
+    y[count] = along / lower[count, count]
+    return pivot
 
 
 @wp.func
@@ -183,11 +189,14 @@ def grow_kernel(most: int, step: int) -> wp.Kernel:
         columns: wp.array[int],
         values: wp.array3d[Any],
         scales: wp.array[wp.float64],
+        ready: wp.array[int],
         lengths: wp.array[int],
         supports: wp.array2d[int],
-        truncated: wp.array[int],
+        status: wp.array[int],
     ) -> None:
         i = wp.tid()
+        if ready and ready[0] != 0:
+            return
         support = supports[i]
         lower = wp.zeros(shape=(wp.static(most), wp.static(most)), dtype=wp.float64)
         y = wp.zeros(shape=(wp.static(most),), dtype=wp.float64)
@@ -199,7 +208,8 @@ def grow_kernel(most: int, step: int) -> wp.Kernel:
         y[0] = wp.float64(1.0)
         count = 1
         energy = wp.float64(1.0)  # z[0], which is the sum of the squares of y
-        growing = wp.bool(wp.static(most) > 1)
+        diagonal = element(i, i, offsets, row_counts, columns, values)
+        growing = wp.static(most) > 1 and diagonal > wp.float64(0.0) and wp.isfinite(diagonal)
         while growing:
             _solve_back(count, lower, y, z)
             wanted = wp.min(wp.static(step), wp.static(most) - count)
@@ -208,17 +218,15 @@ def grow_kernel(most: int, step: int) -> wp.Kernel:
             growing = found > 0
             for n in range(found):
                 if growing:
-                    pivot, along = _extend(
-                        best[n], count, support, scales, offsets, row_counts, columns, values, lower, y
+                    pivot = _extend(
+                        best[n], count, floor, support, scales, offsets, row_counts, columns, values, lower, y
                     )
                     if pivot > floor:
-                        lower[count, count] = wp.sqrt(pivot)
-                        y[count] = along / lower[count, count]
                         energy += y[count] * y[count]
                         support[count] = best[n]
                         count += 1
                     else:
-                        wp.atomic_add(truncated, 0, 1)
+                        wp.atomic_add(status, wp.static(TRUNCATED), 1)
                         growing = False
             if tolerance > wp.float64(0.0) and energy - before <= tolerance * energy:
                 growing = False
@@ -257,13 +265,9 @@ def fit_kernel(most: int) -> wp.Kernel:
         for n in range(count):
             c = support[n]
             good = good and element(c, c, offsets, row_counts, columns, values) > wp.float64(0.0)
-            pivot, along = _extend(c, n, support, scales, offsets, row_counts, columns, values, lower, y)
+            pivot = _extend(c, n, floor, support, scales, offsets, row_counts, columns, values, lower, y)
             good = good and wp.isfinite(pivot)
-            if pivot <= floor:
-                raised = True
-                pivot = floor
-            lower[n, n] = wp.sqrt(pivot)
-            y[n] = along / lower[n, n]
+            raised = raised or pivot <= floor
         _solve_back(count, lower, y, z)
         good = good and z[0] > wp.float64(0.0) and wp.isfinite(z[0]) and (regularize or not raised)
         if not good:
@@ -281,7 +285,11 @@ def fit_kernel(most: int) -> wp.Kernel:
 
 @wp.kernel(enable_backward=False)
 def list_columns(
-    lengths: wp.array[int], supports: wp.array2d[int], offsets: wp.array[int], columns: wp.array[int]
+    lengths: wp.array[int],
+    supports: wp.array2d[int],
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
 ) -> None:
     """Write the support of each row in ascending order."""
     i = wp.tid()
@@ -292,6 +300,8 @@ def list_columns(
             columns[place] = columns[place - 1]
             place -= 1
         columns[place] = supports[i, n]
+    if row_counts:
+        row_counts[i] = lengths[i]
 
 
 @wp.kernel(enable_backward=False)
@@ -307,6 +317,13 @@ def check_rows(
         wp.atomic_add(status, wp.static(FAILED), 1)
 
 
+@wp.func
+def is_usable(keep_failed: bool, status: wp.array[int]) -> bool:
+    """Return whether the rows are to be used."""
+    failed = status[wp.static(BAD_DIAGONAL)] + status[wp.static(FAILED)]
+    return status[wp.static(MISMATCH)] == 0 and (keep_failed or failed == 0)
+
+
 @wp.kernel(enable_backward=False)
 def store_rows(
     keep_failed: bool,
@@ -315,29 +332,33 @@ def store_rows(
     supports: wp.array2d[int],
     rows: wp.array2d[wp.float64],
     offsets: wp.array[int],
+    row_counts: wp.array[int],
     columns: wp.array[int],
     factor: wp.array[Any],
 ) -> None:
     """Write the rows to the factor, unless the status says that they are not to be used."""
     i = wp.tid()
-    failed = status[wp.static(BAD_DIAGONAL)] + status[wp.static(FAILED)]
-    if status[wp.static(MISMATCH)] == 0 and (keep_failed or failed == 0):
+    if is_usable(keep_failed, status):
         for n in range(lengths[i]):
-            block = bsr_block_index(i, supports[i, n], offsets, columns)
+            block = bsr_block_index(i, supports[i, n], offsets, columns, row_counts)
             factor[block] = factor.dtype(rows[i, n])
 
 
 @wp.kernel(enable_backward=False)
-def turn_values(sources: wp.array[wp.float64], values: wp.array[Any], turned: wp.array[Any]) -> None:
+def turn_values(
+    sources: wp.array[wp.float64], values: wp.array[Any], last: int, offsets: wp.array[int], turned: wp.array[Any]
+) -> None:
     """Write the values of the transpose, of which ``sources`` says where they stand."""
     i = wp.tid()
-    turned[i] = values[int(sources[i])]
+    if i < offsets[last]:
+        turned[i] = values[int(sources[i])]
 
 
 @wp.kernel(enable_backward=False)
 def apply(
     alpha: Any,
     offsets: wp.array[int],
+    row_counts: wp.array[int],
     columns: wp.array[int],
     values: wp.array[Any],
     x: wp.array[Any],
@@ -348,9 +369,57 @@ def apply(
     """``z = alpha * A x + beta * y`` in the type of ``z``, whatever that of ``A``; no ``y`` where ``beta`` is 0."""
     row = wp.tid()
     total = z.dtype(0)
-    for block in range(offsets[row], offsets[row + 1]):
+    for block in range(offsets[row], row_end(offsets, row_counts, row)):
         total += z.dtype(values[block]) * x[wp.uint32(columns[block])]
     total = alpha * total
     if beta != beta.dtype(0):
         total += beta * y[row]
     z[row] = total
+
+
+# --- a pattern that is selected by the first update ---
+
+
+@wp.kernel(enable_backward=False)
+def set_identity(
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
+    factor: wp.array[Any],
+    turned_offsets: wp.array[int],
+    turned_columns: wp.array[int],
+    turned: wp.array[Any],
+) -> None:
+    """Let a padded factor and its compact transpose be the identity; one thread more than there are rows."""
+    row = wp.tid()
+    turned_offsets[row] = row
+    if row < row_counts.shape[0]:
+        row_counts[row] = 1
+        columns[offsets[row]] = row
+        factor[offsets[row]] = factor.dtype(1)
+        turned_columns[row] = row
+        turned[row] = turned.dtype(1)
+
+
+@wp.kernel(enable_backward=False)
+def begin_selection(ready: wp.array[int], selected: wp.array[int]) -> None:
+    """Clear the status of the selection, if there is one now."""
+    if ready[0] == 0:
+        selected[wp.tid()] = 0
+
+
+@wp.kernel(enable_backward=False)
+def publish(keep_failed: bool, status: wp.array[int], source: wp.array[Any], target: wp.array[Any]) -> None:
+    """Copy a part of the selected pattern, unless the status says that it is not to be used."""
+    i = wp.tid()
+    if is_usable(keep_failed, status):
+        target[i] = source[i]
+
+
+@wp.kernel(enable_backward=False)
+def end_selection(keep_failed: bool, status: wp.array[int], selected: wp.array[int], ready: wp.array[int]) -> None:
+    """Say what became of the selection, if there was one."""
+    if ready[0] == 0:
+        selected[wp.static(FAILED)] = status[wp.static(FAILED)]
+        if is_usable(keep_failed, status):
+            ready[0] = 1
