@@ -1,8 +1,8 @@
 """Solutions by a factorisation that a library computes: SciPy's SuperLU for sparse matrices, LAPACK for dense ones.
 
-Li, An overview of SuperLU: algorithms, implementation, and user interface, ACM TOMS 31, 2005. Both work on the CPU, in
-one thread. The solution is refined: an iteration solves for the residual that rounding has left (Wilkinson, Rounding
-errors in algebraic processes, 1963).
+Li, An overview of SuperLU: algorithms, implementation, and user interface, ACM TOMS 31, 2005. Both work on the CPU,
+in one thread. On CUDA devices it is cuDSS (``cudss.py``), for sparse matrices. The solution is refined: an iteration solves
+for the residual that rounding has left (Wilkinson, Rounding errors in algebraic processes, 1963).
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 
 import warp_like as wp
+from warp_like.optim.linear.cudss import Factors
 from warp_like.optim.linear.operators import LinearOperator, numbers
 from warp_like.optim.linear.state import LinearSolverState, Problem, Result
 from warp_like.optim.linear.steps import subtract
 from warp_like.sparse import BsrMatrix, bsr_to_scipy
 
 Inverse = Callable[[np.ndarray], np.ndarray]
+Solve = Callable[[], Any]
+"""A function that returns an array: what the inverse makes of the residual."""
 
 
 class Direct(LinearSolverState):
@@ -35,18 +38,13 @@ class Direct(LinearSolverState):
     """
 
     def __init__(self, *args: Any, maxiter: float | None = 3, **kwargs: Any) -> None:
-        self._factored: tuple[Any, Inverse] | None = None
+        self._factored: tuple[Any, Solve] | None = None
         kwargs |= {"maxiter": maxiter, "check_every": 1, "M": None}
         super().__init__(*args, **kwargs)
 
     def update(self) -> None:
         """Let the next call factorise the matrix anew, since its numbers have changed."""
         self._factored = None
-
-    def _require_fitting(self) -> None:
-        super()._require_fitting()
-        if not self._device.is_cpu:
-            raise ValueError(f"direct() solves systems on the CPU, got a matrix on {self._device}; use cg() or gmres()")
 
     def _allocate(self) -> None:
         self._r = self._vector()
@@ -56,7 +54,8 @@ class Direct(LinearSolverState):
     def _start(self, problem: Problem) -> None:
         source = problem.A.matrix
         if self._factored is None or self._factored[0] is not source:
-            self._factored = source, _factorise(problem.A)
+            self._factored = None  # whose memory may be needed
+            self._factored = source, self._factorise(problem.A)
         self._look_at_residual(problem)
 
     def _look_at_residual(self, problem: Problem) -> None:
@@ -66,35 +65,36 @@ class Direct(LinearSolverState):
 
     def _cycle(self, problem: Problem) -> int:
         assert self._factored is not None
-        found = self._factored[1](_widened(numbers(self._r).numpy()))
-        correction = wp.array(found, dtype=self._scalar, device=self._device)
-        given = [*self._dots.systems, self._length, correction, problem.x_numbers]
+        given = [*self._dots.systems, self._length, self._factored[1](), problem.x_numbers]
         wp.launch(subtract, dim=self._size, inputs=given, device=self._device)
         self._look_at_residual(problem)
         return 1
+
+    def _factorise(self, A: LinearOperator) -> Solve:
+        """Return a function that solves for the residual.
+
+        Raises:
+            ValueError: The matrix has no elements, or one that is not finite, or it is singular.
+            ModuleNotFoundError: The library is not installed.
+        """
+        source, r = A.matrix, numbers(self._r)
+        if source is None:
+            raise ValueError("direct() takes a BsrMatrix or an array: a LinearOperator of a function has no elements")
+        elements = source.values[: source.nnz_sync()] if isinstance(source, BsrMatrix) else source
+        if not np.isfinite(elements.numpy()).all():
+            raise ValueError("direct(): the matrix has elements that are not finite")
+        if self._device.is_cuda:
+            if not isinstance(source, BsrMatrix):
+                raise ValueError(f"direct() takes a BsrMatrix on CUDA devices, got {source!r}")
+            return Factors(source, r).solve if r.size else lambda: r
+        sparse = isinstance(source, BsrMatrix)
+        inverse = _factorise_sparse(source) if sparse else _factorise_dense(_widened(source.numpy()))
+        return lambda: wp.array(inverse(_widened(r.numpy())), dtype=self._scalar, device=self._device)
 
 
 def _widened(a: np.ndarray) -> np.ndarray:
     """Numbers that the libraries take: they have none of 16 bits."""
     return a.astype(np.float32) if a.dtype == np.float16 else a
-
-
-def _factorise(A: LinearOperator) -> Inverse:
-    """Return a function that multiplies with the inverse of a matrix.
-
-    Raises:
-        ValueError: It has no elements, or one that is not finite, or it is singular.
-        ModuleNotFoundError: SciPy is not installed.
-    """
-    source = A.matrix
-    if source is None:
-        raise ValueError("direct() takes a BsrMatrix or an array: a LinearOperator of a function has no elements")
-    elements = source.values[: source.nnz_sync()] if isinstance(source, BsrMatrix) else source
-    if not np.isfinite(elements.numpy()).all():
-        raise ValueError("direct(): the matrix has elements that are not finite")
-    if isinstance(source, BsrMatrix):
-        return _factorise_sparse(source)
-    return _factorise_dense(_widened(source.numpy()))
 
 
 _SINGULAR = "direct(): the matrix is singular"
@@ -139,7 +139,10 @@ def direct(
     callback: Any = None,
     run: bool = True,
 ) -> Result | Direct:
-    """Solve a system on the CPU with a matrix of any kind by a factorisation. This needs SciPy.
+    """Solve a system with a matrix of any kind by a factorisation.
+
+    On the CPU this needs SciPy. On CUDA devices it needs nvmath-python with cuDSS and PyTorch for CUDA, and the matrix
+    is a ``BsrMatrix`` of float32 or float64.
 
     A tape differentiates the solution with respect to ``b`` and to the values of ``A``.
 
@@ -157,8 +160,9 @@ def direct(
         The number of solves, the norm of the residual, and the tolerance for it; see ``LinearSolverState``.
 
     Raises:
-        ValueError: Shapes, types or devices do not fit, or the matrix is singular or has elements that are not finite.
-        ModuleNotFoundError: SciPy is not installed.
+        ValueError: Shapes, types or devices do not fit, or the matrix is singular (which cuDSS does not
+            tell: the residual then stays large) or has elements that are not finite.
+        ModuleNotFoundError: The library is not installed.
 
     Example:
         >>> from warp_like.optim.linear import direct
