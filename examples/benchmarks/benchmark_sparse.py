@@ -235,7 +235,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
     found = frameworks.find_frameworks(COLUMNS)
     n, size = (32, 10_000) if options.quick else (512, 1 << 22)
     data, budget = Data(n), reporting.budget(options, 1.0)
-    report, all_rows = reporting.Report("sparse", "s", options), {}
+    report = reporting.Report("sparse", "s", options)
+    all_rows: dict[str, dict[str, float]] = {}
     faster: dict[str, dict[str, float]] = {}
     for threads in options.threads:
         set_threads(found, threads)

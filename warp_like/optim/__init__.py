@@ -1,7 +1,7 @@
 """Optimizers of arrays by their gradients: ``import warp_like.optim``, as ``warp.optim``.
 
-An optimizer is made of public parts: arrays, kernels and recorded launches. ``fields.py`` finds the floats in arrays of
-any dtype and strides, ``optimizer.py`` has what Adam and SGD share, and each algorithm has a file of its own.
+An optimizer is made of public parts: arrays, kernels and recorded launches. ``launches.py`` records launches over
+arrays of any strides, ``optimizer.py`` has what Adam and SGD share, and each algorithm has a file of its own.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import warp_like as wp
 from warp_like.optim.arguments import require_like
-from warp_like.optim.fields import Kernels
+from warp_like.optim.launches import Kernels
 from warp_like.optim.optimizer import COEFFICIENTS, Optimizer, advance, step_alone
 from warp_like.optim.rates import rate_of, require_in
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
-from warp_like.optim import fields
+from warp_like.runtime.arrays import float_fields
 
 
 def parameters(params: Any, name: str) -> list[wp.array]:
@@ -23,7 +23,7 @@ def parameters(params: Any, name: str) -> list[wp.array]:
         if isinstance(given, wp.indexedarray):
             raise TypeError(f"{what} is an indexed array; give the array that it indexes")
         a = given if isinstance(given, wp.array) else wp.array(given, copy=False)
-        fields.of_array(a, what)
+        float_fields.of_array(a, what)
         if a.readonly:
             raise ValueError(f"{what} is read-only: {a!r}")
         if any(step == 0 and extent > 1 for step, extent in zip(a.strides, a.shape, strict=True)):

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import warp_like as wp
-from warp_like.optim import arguments, fields
-from warp_like.optim.fields import Kernels, Launches
+from warp_like.optim import arguments
+from warp_like.optim.launches import Kernels, Launches
 from warp_like.optim.line_search import Point, search
 from warp_like.optim.rates import require_in
+from warp_like.runtime.arrays import float_fields
 from warp_like.runtime.memory.recorder import refuse_capture
 
 SEARCHES = ("strong_wolfe",)
@@ -85,7 +86,7 @@ class Vectors:
         if len(devices) > 1:
             raise ValueError(f"LBFGS takes parameters on one device, got {', '.join(sorted(map(str, devices)))}")
         self.device = next(iter(devices), None)
-        self.parts = [(i, field) for i, a in enumerate(arrays) if a.size for field in fields.of_array(a)]
+        self.parts = [(i, field) for i, a in enumerate(arrays) if a.size for field in float_fields.of_array(a)]
         self.arrays = arrays
         wide = any(field.scalar is wp.float64 for _, field in self.parts)
         self.dtype = wp.float64 if wide else wp.float32

@@ -17,13 +17,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 import warp_like as wp
-from warp_like.optim import arguments, fields, rates
-from warp_like.optim.fields import Field, Kernels, Launches
+from warp_like.optim import arguments, rates
+from warp_like.optim.launches import Kernels, Launches
+from warp_like.runtime.arrays import float_fields
 
 Buffer = Any
 """What is kept for a parameter: an array of its shape, or for structs one for each field of floats, by name."""
 
-Parts = list[tuple[Field, list[wp.array]]]
+Parts = list[tuple[float_fields.Field, list[wp.array]]]
 """The fields of a parameter: the scalars of each in the parameter, and in its buffers."""
 
 COEFFICIENTS = 12
@@ -213,12 +214,8 @@ def step_alone(kernels: Kernels, p: wp.array, g: wp.array, buffers: list[Buffer]
 
 def parts(p: wp.array, buffers: list[Buffer]) -> Parts:
     """Return the fields of a parameter, with its scalars and those of its buffers."""
-    found = fields.of_array(p) if p.size else []
-    return [(f, [f.of(p), *(_scalars(_arrays_of(b)[f.name]) for b in buffers)]) for f in found]
-
-
-def _scalars(a: wp.array) -> wp.array:
-    return Field("", 0, a.element.type).of(a)
+    found = float_fields.of_array(p) if p.size else []
+    return [(f, [f.of(p), *(float_fields.scalars_of(_arrays_of(b)[f.name]) for b in buffers)]) for f in found]
 
 
 def _arrays_of(buffer: Buffer) -> dict[str, wp.array]:
@@ -229,7 +226,7 @@ def _fitted(buffer: Buffer | None, a: wp.array) -> Buffer:
     """Return a buffer for ``a``: the given one if it fits, which moves to the array's device, or zeros."""
     old = {} if buffer is None else _arrays_of(buffer)
     new: dict[str, wp.array] = {}
-    for field in fields.of_array(a):
+    for field in float_fields.of_array(a):
         known, dtype = old.get(field.name), field.accumulator
         if known is not None and known.shape == a.shape and known.dtype is dtype:
             new[field.name] = known.to(a.device)

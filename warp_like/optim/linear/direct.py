@@ -1,8 +1,8 @@
 """Solutions by a factorisation that a library computes: SciPy's SuperLU for sparse matrices, LAPACK for dense ones.
 
 Li, An overview of SuperLU: algorithms, implementation, and user interface, ACM TOMS 31, 2005. Both work on the CPU,
-in one thread. On CUDA devices it is cuDSS (``cudss.py``), for sparse matrices. The solution is refined: an iteration solves
-for the residual that rounding has left (Wilkinson, Rounding errors in algebraic processes, 1963).
+in one thread. On CUDA devices it is cuDSS (``cudss.py``), for sparse matrices. The solution is refined: an iteration
+solves for the residual that rounding has left (Wilkinson, Rounding errors in algebraic processes, 1963).
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ class FSAI(LinearOperator):
         self._fit_rows = kernels.fit_kernel(most)
         self._is_chosen = not defer_pattern
         self.truncated_rows: int | None = None
-        self.pattern_ready, self.pattern_status = None, None
+        self.pattern_ready: Any = None
+        self.pattern_status: Any = None
         with paused():
             self._allocate(A, most)
             if defer_pattern:

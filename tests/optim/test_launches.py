@@ -7,7 +7,7 @@ import pytest
 
 import warp_like as wp
 from tests.optim.beside import numbers
-from warp_like.optim.fields import _joined
+from warp_like.optim.launches import _joined
 
 
 @wp.struct

@@ -1,10 +1,6 @@
-"""The floats in arrays of any dtype and strides, and recorded launches over them.
+"""Recorded launches over arrays of scalars of any strides, which the fields of structs are.
 
-An optimizer treats each float alone, whatever it is a part of. So an array is, for each *field* of floats in its
-elements, an array of scalars, with dimensions for the components of vectors and matrices. An array that is not of
-structs is its only field, named "". Integers stay as they are.
-
-A launch over several such arrays at once joins their dimensions where all strides allow it. So contiguous arrays of any
+A launch over several arrays at once joins their dimensions where all strides allow it. So contiguous arrays of any
 shape are one-dimensional to the kernel, whose code is then that of plain vectors.
 """
 
@@ -12,14 +8,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import warp_like as wp
-from warp_like.ir import types as ir
-from warp_like.ir.layout import field_offsets
-from warp_like.runtime.arrays.array import bind_foreign
-from warp_like.runtime.memory.allocation import element_type
+from warp_like.runtime.arrays.float_fields import part_of
 
 _BLOCK_DIMS = 4
 """The dimensions of the kernels over blocks. More of them are rare, and a launch for each index costs little."""
@@ -30,59 +23,6 @@ class Kernels(NamedTuple):
 
     line: wp.Kernel
     block: wp.Kernel
-
-
-class Field(NamedTuple):
-    """Floats in the elements of an array: their dotted name, their offset in bytes, and their type."""
-
-    name: str
-    offset: int
-    type: ir.Type
-
-    def of(self, a: wp.array) -> wp.array:
-        """Return the scalars of the field in all elements of an array that has some."""
-        if isinstance(a.element.type, ir.Scalar):
-            return a
-        element = element_type(self.type)
-        values = bind_foreign(element, a.ptr + self.offset, a.shape, a.strides, a.readonly, a.device, a)
-        return values.view(self.scalar)
-
-    @property
-    def scalar(self) -> Any:
-        """The dtype of the floats."""
-        return element_type(ir.scalar_of(self.type)).host
-
-    @property
-    def accumulator(self) -> Any:
-        """The dtype of what is kept from step to step: the field's own, with float32 in place of shorter floats."""
-        scalar = ir.scalar_of(self.type)
-        assert scalar is not None
-        return element_type(ir.with_scalar(self.type, ir.float32) if scalar.bits < 32 else self.type).host
-
-
-def of_array(a: wp.array, what: str = "the array") -> list[Field]:
-    """Return the fields of floats in the elements of ``a``, which errors call ``what``.
-
-    Raises:
-        TypeError: There are none, or a field is an array.
-    """
-    found = list(_fields(a.element.type, "", 0, what))
-    if not found:
-        dtype = wp.types.type_repr(a.dtype)
-        raise TypeError(f"{what} has dtype {dtype}; it takes floats, vectors or matrices of them, and structs of these")
-    return found
-
-
-def _fields(t: ir.Type, name: str, offset: int, what: str) -> Iterator[Field]:
-    if isinstance(t, ir.Struct):
-        for (part, inner), at in zip(t.fields, field_offsets(t), strict=True):
-            yield from _fields(inner, f"{name}.{part}" if name else part, offset + at, what)
-        return
-    scalar = ir.scalar_of(t)
-    if scalar is None:
-        raise TypeError(f"{what}: the field `{name}` of its structs is an array; optimize that array by itself")
-    if scalar.is_float:
-        yield Field(name, offset, t)
 
 
 class Launches:
@@ -159,4 +99,4 @@ def _part(a: wp.array, strides: tuple[int, ...], index: tuple[int, ...], shape: 
     if (shape, steps) == (a.shape, a.strides):
         return a
     offset = sum(k * step for k, step in zip(index, strides, strict=False))
-    return bind_foreign(a.element, a.ptr + offset, shape, steps, a.readonly, a.device, a)
+    return part_of(a, offset, shape, steps)
