@@ -98,6 +98,40 @@ def test_constants_of_every_kind():
     np.testing.assert_allclose(out, [17.8, 3, 16.5, 1, 18, 2.25], rtol=1e-6)
 
 
+@wp.func
+def clipped(x: float):
+    return wp.min(x, clipped.limit)
+
+
+clipped.limit = 2.5
+clipped.axes = (wp.vec2(1.0, 2.0), wp.vec2(3.0, 4.0))
+
+
+@wp.func
+def before_clipping(x: float):
+    return x + clipped.limit
+
+
+clipped.before = before_clipping
+
+
+@wp.kernel
+def attributes_of_functions(out: wp.array(dtype=float)):
+    out[0] = clipped(4.0) + clipped.before(1.0)
+    out[1] = clipped.axes[1][0]
+
+
+def test_attributes_of_functions(monkeypatch):
+    (out,) = everywhere(attributes_of_functions, 1, np.zeros(2, np.float32))
+    assert out.tolist() == [6.0, 3.0]
+    x = wp.zeros(2)
+    wp.launch(attributes_of_functions, 1, [x])
+    assert x.list() == [6.0, 3.0]
+    monkeypatch.setattr(clipped, "limit", 1.0)
+    wp.launch(attributes_of_functions, 1, [x])
+    assert x.list() == [3.0, 3.0]
+
+
 def test_an_enum_whose_members_are_no_integers():
     class Word(enum.Enum):
         HELLO = "hello"

@@ -46,9 +46,17 @@ SOURCE = """
     def helper(x: float):
         return x * FACTOR
 
+    @wp.func
+    def doubled(x: float):
+        return 2.0 * x
+
+    helper.limit = 8.0
+    helper.twice = doubled
+
     def k(out: wp.array(dtype=float)):
         out[0] = helper(A) + V[1] + GAS.axis[0] + Limits.TOP + consts.G + TABLE[1] + ROWS["b"] + float(Level.LOW)
         out[1] = wp.static(S)
+        out[2] = helper.limit + helper.twice(A)
 """
 
 
@@ -68,9 +76,9 @@ def watched(names: Captured) -> _native.Watch:
 
 
 def ir_text(source: Source) -> str:
-    """The IR of the kernel and, by inlining its text, of the function that it calls."""
+    """The IR of the kernel and, by inlining its text, of the functions that it calls."""
     f = build_kernel(source, [t for _, t in parameters(source)])
-    callees = {o.callee for o in f.body.walk() if hasattr(o, "callee")}
+    callees = dict.fromkeys(o.callee for o in f.body.walk() if hasattr(o, "callee"))
     return "\n".join(print_function(g) for g in (f, *callees))
 
 
@@ -86,6 +94,9 @@ CHANGES = {
     "an item of a list": lambda m: m["TABLE"].__setitem__(1, 10.0),
     "the length of a list": lambda m: m["TABLE"].append(10.0),
     "an item of a dict": lambda m: m["ROWS"].update(b=10.0),
+    "an attribute of a function": lambda m: setattr(m["helper"], "limit", 10.0),
+    "a function of a function": lambda m: setattr(m["helper"], "twice", m["helper"]),
+    "an attribute that is gone": lambda m: delattr(m["helper"], "limit"),
     "a name of Python's": lambda m: m.update(float=int),
 }
 

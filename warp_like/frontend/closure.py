@@ -1,9 +1,9 @@
 """Everything outside of its own text that a kernel depends on: what its cache key needs besides a signature.
 
 Whatever the frontend may ask about a name, the description recorded here must change when the answer does.
-The frontend only follows names, attributes of modules, classes and enums, and constant items of tuples, lists and
-dicts; objects reached in other ways (through a local variable, say) are refused when the kernel is built. Arguments of
-``wp.static`` are Python, evaluated once, so their values count, and the names in them don't.
+The frontend only follows names, attributes of modules, classes, enums and functions, and constant items of tuples,
+lists and dicts; objects reached in other ways (through a local variable, say) are refused when the kernel is built.
+Arguments of ``wp.static`` are Python, evaluated once, so their values count, and the names in them don't.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def opened(ctx: Context, operand: Operand) -> Operand:
 def attribute(ctx: Context, host: Host, name: str) -> Operand:
     """Return attribute ``name`` of a Python object."""
     text = f"{host.text}.{name}"
-    if isinstance(host.obj, (Function, Builtin, GradientOf)):
+    if isinstance(host.obj, (Builtin, GradientOf)):
         raise WarpCodegenAttributeError(f"`{host.text}` is a function, which has no attributes in kernel code")
     if is_package(host.obj) and name in ("float", "int"):
         return Host({"float": float, "int": int}[name], text)  # kernel code has these names in Warp
@@ -72,7 +72,8 @@ def attribute(ctx: Context, host: Host, name: str) -> Operand:
             _refuse_missing_name(host.text, name)
         import difflib  # for messages alone
 
-        near = difflib.get_close_matches(name, [n for n in dir(host.obj) if not n.startswith("_")], n=1)
+        known = host.obj.own_names if isinstance(host.obj, Function) else dir(host.obj)
+        near = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], n=1)
         raise WarpCodegenAttributeError(
             f"`{host.text}` has no `{name}`", help=f"did you mean `{host.text}.{near[0]}`?" if near else None
         )

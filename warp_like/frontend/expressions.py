@@ -22,7 +22,7 @@ from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import USER_OPERATORS, Host, not_a_value
-from warp_like.frontend.names import MISSING
+from warp_like.frontend.names import MISSING, dotted
 from warp_like.frontend.operands import Extents, Operand, describe
 from warp_like.frontend.overloads import call_operator
 from warp_like.frontend.scope import unknown
@@ -324,6 +324,8 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
     """``v.x``, ``a.shape``, or an attribute of a module."""
     base = ctx.expr(node.value)
     if isinstance(base, Host):
+        if isinstance(base.obj, Function):
+            _require_named(ctx, node)
         return constants.attribute(ctx, base, node.attr)
     if isinstance(base, Value):
         match base.type:
@@ -345,6 +347,17 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
     if isinstance(base, Literal) and node.attr == "dtype":
         return Host(base.default, f"{base}.dtype")
     raise WarpCodegenAttributeError(f"{_subject(base)} has no attribute `{node.attr}`")
+
+
+def _require_named(ctx: Context, node: ast.Attribute) -> None:
+    """Refuse an attribute of a function in a variable: nobody would see it change."""
+    parts = dotted(node.value)
+    if parts is None or ctx.read(parts[0]) is not None:
+        text = ast.unparse(node)
+        raise WarpCodegenAttributeError(
+            f"`{text}` is an attribute of a function that a variable holds, which kernel code can't read",
+            help=f"take it of the function by its own name, or pass `{text}` as an argument, too",
+        )
 
 
 def _subject(base: Operand) -> str:

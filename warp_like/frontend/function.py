@@ -15,6 +15,7 @@ from warp_like import values
 from warp_like.base.by_name import ByName
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.frozen import Frozen
+from warp_like.frontend.names import HasOwnNames
 from warp_like.frontend.parameters import array_annotation
 from warp_like.frontend.source import Source, annotation_names, defining_scope, file_lines, read
 from warp_like.ir import types as ir
@@ -188,8 +189,8 @@ class Default(Frozen):
     value: Any
 
 
-class Function(ByName):
-    """A function of the kernel language, made by ``wp.func``.
+class Function(ByName, HasOwnNames):
+    """A function of the kernel language, made by ``wp.func``. Kernel code takes attributes that users give it.
 
     Attributes:
         name: Its name.
@@ -199,6 +200,8 @@ class Function(ByName):
         mapped: What ``wp.map`` has made of it, by the types and shapes of a call: kernels, which refer to the function,
             so that nothing else may hold them for it.
     """
+
+    INTERNAL = frozenset(("name", "module", "qualname", "overloads", "mapped"))
 
     def __init__(self, overloads: Sequence[Overload]) -> None:
         last = overloads[-1].pyfunc

@@ -12,7 +12,7 @@ import enum
 import re
 import types
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from warp_like import values
 from warp_like.frontend.builtin import Builtin
@@ -22,15 +22,30 @@ MISSING = object()
 """The meaning of a name that means nothing."""
 
 Owner = Any
-"""Where a name is looked up: a dict of names, a cell of a closure, a module, a class or an enum's member."""
+"""Where a name is looked up: a dict of names, a cell of a closure, a module, a class, an enum's member, a function."""
 
 CELL = ""
 """The name of the content of a cell."""
 
 
+class HasOwnNames:
+    """A base class of objects of which kernel code takes the attributes that users give them.
+
+    Attributes:
+        INTERNAL: Attributes of an object that are not the user's.
+    """
+
+    INTERNAL: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def own_names(self) -> dict[str, Any]:
+        """The attributes that the user gave it."""
+        return {n: x for n, x in vars(self).items() if n not in self.INTERNAL and not n.startswith("__")}
+
+
 def is_namespace(obj: Any) -> bool:
-    """Return whether kernel code may take attributes of ``obj``: a module, a class, or the member of an enum."""
-    return isinstance(obj, (types.ModuleType, type, enum.Enum))
+    """Return whether kernel code may take attributes of ``obj``: a module, a class, an enum's member, a function."""
+    return isinstance(obj, (types.ModuleType, type, enum.Enum, HasOwnNames))
 
 
 class Names:
@@ -40,6 +55,8 @@ class Names:
         """Return what ``name`` means in ``owner``, or ``MISSING``."""
         if isinstance(owner, Mapping):
             return owner.get(name, MISSING)
+        if isinstance(owner, HasOwnNames):
+            return owner.own_names.get(name, MISSING)
         if not isinstance(owner, types.CellType):
             return getattr(owner, name, MISSING)
         try:
@@ -191,7 +208,7 @@ def _check(owner: Owner, name: str, found: Any) -> tuple[Any, ...]:
     given = () if found is MISSING else (found,)
     if isinstance(owner, types.CellType):
         return ("cell", owner, *given)
-    if isinstance(owner, types.ModuleType) and name in vars(owner):
+    if isinstance(owner, HasOwnNames) or (isinstance(owner, types.ModuleType) and name in vars(owner)):
         owner = vars(owner)
     return ("item" if isinstance(owner, dict) else "attribute", owner, name, *given)
 
