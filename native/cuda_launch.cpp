@@ -32,6 +32,7 @@ int64_t block_of(const Dispatcher* self, const Variant& variant, const Grid& gri
 int64_t blocks_of(const Grid& grid, const Variant& variant, int64_t block, int64_t limit) {
     const int64_t places = variant.lanes > 1 ? 1 : block;
     int64_t blocks = std::min((grid.count - 1) / places + 1, kMostBlocks);
+    if (variant.resident) blocks = std::min(blocks, std::max(variant.resident / block, int64_t{1}));
     if (grid.max_blocks) blocks = std::min(blocks, grid.max_blocks);
     return limit ? std::min(blocks, limit) : blocks;
 }

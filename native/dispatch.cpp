@@ -381,11 +381,12 @@ PyObject* args_block(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
 PyObject* install(PyObject* object, PyObject* args) {
     int contiguous, wide, sums, lanes = 1, max_threads = 0, rows = 1, takes = 0;
     unsigned long long address, context = 0;
+    long long resident = 0;
     PyObject* keepalive;
     const char* bytes = nullptr;
     Py_ssize_t size = 0;
-    if (!PyArg_ParseTuple(args, "pppKO|iiKiy#p:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes,
-                          &max_threads, &context, &rows, &bytes, &size, &takes)) {
+    if (!PyArg_ParseTuple(args, "pppKO|iiKiy#pL:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes,
+                          &max_threads, &context, &rows, &bytes, &size, &takes, &resident)) {
         return nullptr;
     }
     if (!address) {
@@ -399,8 +400,8 @@ PyObject* install(PyObject* object, PyObject* args) {
     PyObject* old = variant->keepalive;
     delete variant->reaches;
     Py_INCREF(keepalive);
-    *variant = {reinterpret_cast<Entry>(address), keepalive,         1e30,      sums != 0, lanes, rows, max_threads,
-                reinterpret_cast<void*>(context), reaches.release(), takes != 0};
+    *variant = {reinterpret_cast<Entry>(address), keepalive,         1e30,     sums != 0, lanes, rows, max_threads,
+                reinterpret_cast<void*>(context), reaches.release(), resident, takes != 0};
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
@@ -543,7 +544,8 @@ PyMethodDef methods[] = {
      "try_batch($self, dim, args, size, steps, /)\n--\n\nAs try_run, for each of `size` elements of a batch: `args` "
      "are those of the first element, and `steps` says by how many bytes each array moves from one to the next."},
     {"required_variant", method(required_variant), METH_FASTCALL,
-     "required_variant($self, dim, args, max_blocks=0, /)\n--\n\nReturn the (contiguous, wide, sums) that try_run would "
+     "required_variant($self, dim, args, max_blocks=0, /)\n--\n\nReturn the (contiguous, wide, sums) that try_run "
+     "would "
      "run, or None when it would refuse the grid or an argument."},
     {"explain", method(explain), METH_FASTCALL,
      "explain($self, dim, inputs, outputs, device=None, /)\n--\n\nReturn None when try_launch would launch, else (why "
@@ -553,12 +555,14 @@ PyMethodDef methods[] = {
      "refused."},
     {"install", install, METH_VARARGS,
      "install($self, contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0, rows=1, "
-     "reaches=b'', takes=False, /)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of "
+     "reaches=b'', takes=False, resident=0, /)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of "
+     "each of "
      "`rows` rows at once. On CUDA, the driver's function, whose blocks of `lanes` threads run one thread each if "
      "these "
      "are several; the most threads of its blocks and the address of its "
      "CudaContext. A launch that `reaches`, as `base.reach` packs them, out of an array is declined. Code that `takes` "
-     "elements, of arrays that are flagged so and of no others, is told while no other thread can touch these."},
+     "elements, of arrays that are flagged so and of no others, is told while no other thread can touch these. "
+     "On CUDA no more than `resident` threads are launched, unless it is 0."},
     {"clear", clear, METH_NOARGS, "clear($self, /)\n--\n\nForget all variants."},
     {"try_adjoint", method(adjoint_method), METH_FASTCALL,
      "try_adjoint($self, dim, inputs, outputs, adj_inputs, adj_outputs, device, /)\n--\n\nRun the adjoint, and return "

@@ -21,6 +21,7 @@ struct Variant {
     int max_threads;              // on CUDA, the most that a block of it can have
     void* context;                // on CUDA, the address of its CudaContext, or null
     std::vector<Reach>* reaches;  // of every launch into its arrays; null: none
+    int64_t resident;             // on CUDA, the most threads that are launched; 0: any number
     bool takes;                   // takes elements of the arrays in `Signature::taken`, and of no others
 };
 

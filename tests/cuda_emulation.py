@@ -95,10 +95,14 @@ define internal float @helper.rsqrt(float %x) {  ; as far off as the hardware ma
   ret float %y
 }
 declare double @llvm.sqrt.f64(double)
+define internal void @helper.warp_barrier(i32 %lanes) {  ; who comes by is known without
+  ret void
+}
 """
 _SHUFFLES = ("idx", "up", "down", "bfly")
 _CALLS = {
     "activemask": "wl_activemask",
+    "bar.warp.sync": "helper.warp_barrier",
     "rsqrt.approx.f": "helper.rsqrt",
     "rsqrt.approx.ftz.f": "helper.rsqrt",
     "barrier.sync": "wl_barrier",
@@ -409,7 +413,9 @@ def _for_the_host(text: str, entry: str) -> str:
     text = text.replace("ptr %ctx) #", "ptr %ctx, ptr %stack, i64 %capacity) #")
     text = text.replace("i64 %capacity) #", "i64 %capacity, ptr %registers) #")
     text = re.sub(r"ptr byval\(\[\d+ x i8\]\)|ptr byval\(\[\d+ x i64\]\)", "ptr", text)
-    text = re.sub(r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match|shfl|vote|rsqrt).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match|shfl|vote|rsqrt|bar\.warp).*$", "", text, flags=re.MULTILINE
+    )
     text = re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([\w.]+)\(\)", r"call i32 @read.\1(ptr %registers)", text)
     for k, how in enumerate(_SHUFFLES):  # the lanes that come by are known here, so the mask's place tells how
         text = re.sub(rf"@llvm\.nvvm\.shfl\.sync\.{how}\.i32\(i32 [^,]+,", f"@helper.shuffle_word(i32 {k},", text)

@@ -216,6 +216,7 @@ class Dispatcher:
         rows: int = 1,
         reaches: bytes = b"",
         takes: bool = False,
+        resident: int = 0,
         /,
     ) -> None: ...
     def clear(self) -> None: ...

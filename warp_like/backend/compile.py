@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from warp_like.backend.call_sites import target_with_calls, with_call_sites
+from warp_like.backend.llvm.block import works_in_blocks
 from warp_like.backend.llvm.cuda import stack_size
 from warp_like.backend.llvm.entry import entry_name, lower_entry, uses_stack
+from warp_like.backend.llvm.grid_sums import MOST as MOST_COMBINED
 from warp_like.backend.llvm.native_calls import snippets
 from warp_like.backend.target import Options, Target
 from warp_like.ir.core import Function
 
 __all__ = [
+    "MOST_COMBINED",
     "CudaCode",
     "entry_name",
     "lower_to_llvm",
@@ -27,6 +30,7 @@ __all__ = [
     "to_ptx",
     "to_sass",
     "uses_stack",
+    "works_in_blocks",
 ]
 
 

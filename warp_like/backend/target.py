@@ -176,7 +176,7 @@ class Options(Frozen):
         thread_private: The array parameters of which each thread of the grid touches its own element alone, so that
             additions need not be atomic.
         reduced: The array parameters, by position, into which all threads reduce at indices that are the same for all,
-            and whose memory nothing else accesses meanwhile: registers hold what has come together (CPU).
+            and whose memory nothing else accesses meanwhile: registers hold what has come together.
         constant: The array parameters, by position, whose memory nothing writes to during the launch.
         aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
         narrow: For CUDA, the grid and each array parameter have at most ``contract.MAX_NARROW`` threads and elements.

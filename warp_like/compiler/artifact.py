@@ -105,6 +105,8 @@ class GridSchedule(Frozen):
         rows: Of how many rows of the grid it runs threads at once.
         bounded: Whether it has no loops, so that what a thread costs does not depend on data.
         team: How many threads of a CUDA block run each of them together.
+        combines: On CUDA, whether its threads stride over the grid and combine what they have found: no more of them
+            are launched than the device runs at once.
     """
 
     tid_ndim: int = MAX_DIMS
@@ -113,6 +115,7 @@ class GridSchedule(Frozen):
     rows: int = 1
     bounded: bool = False
     team: int = 1
+    combines: bool = False
 
     def default_grid(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return the grid over an array where none is said: its first dimensions, as many as the kernel asks for."""

@@ -100,7 +100,7 @@ def _build(drafted: Draft, signature: Signature, target: Target) -> Artifact:
     log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
     return drafted.facts.replace(
         code=KernelCode(backend.entry_name(f), code, faults),
-        schedule=_schedule(f, lanes),
+        schedule=_schedule(f, lanes).replace(combines=target.is_cuda and bool(options.reduced)),
         seconds=tuple(clock.seconds.items()),
     )
 
@@ -306,11 +306,20 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
         lineinfo=o.lineinfo,
         sums=() if target.is_cuda else summed,  # the threads of a GPU have no copies of their own
         thread_private=private,
-        reduced=reduced_arrays(memory) if signature.sums and not target.is_cuda and not o.debug else (),
+        reduced=_reduced(memory, target) if signature.sums and not o.debug else (),
         constant=constant_arrays(memory) if apart else (),
         aligned=apart,
         narrow=apart and not signature.wide,
     )
+
+
+def _reduced(memory: Memory, target: Target) -> tuple[int, ...]:
+    if not target.is_cuda:
+        return reduced_arrays(memory)
+    f = memory.function
+    if f.team > 1 or backend.works_in_blocks(f):
+        return ()
+    return reduced_arrays(memory, sums=True, most=backend.MOST_COMBINED)
 
 
 def _dump_pass(moment: str, f: Function) -> None:

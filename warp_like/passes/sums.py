@@ -11,7 +11,8 @@ Of a summed array to which every thread adds at constant offsets from its own in
 other share elements: ``spans`` says how close.
 
 *Reduced* arrays are those to which every thread applies a minimum, a maximum or an operation on bits at an index that
-is the same for all. What the threads of a chunk contribute may be combined in registers, and meet the element once.
+is the same for all; on CUDA, where sums have no order anyway, additions, too. What a chunk or a block
+contributes may be combined in registers, and meet the element once.
 
 Example::
 
@@ -32,13 +33,14 @@ Example::
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from warp_like.analysis.memory import Access, Memory, Root, adds, is_thread_private, is_update, offsets
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op, Value
-from warp_like.ir.types import Array, Scalar, scalar_of
+from warp_like.ir.types import Array, Scalar, element_count, scalar_of
 from warp_like.passes.effects import names_its_memory
 
 
@@ -78,8 +80,14 @@ def spans(memory: Memory, summed: Sequence[int]) -> tuple[tuple[int, tuple[int, 
     return tuple(found)
 
 
-def reduced_arrays(memory: Memory) -> tuple[int, ...]:
-    """Return the positions of the arrays of a function of which all threads only reduce into the same few elements."""
+def reduced_arrays(memory: Memory, *, sums: bool = False, most: int = 0) -> tuple[int, ...]:
+    """Return the positions of the arrays of a function of which all threads only reduce into the same few elements.
+
+    Args:
+        memory: The function's accesses.
+        sums: Floats may be added in any order and number, too.
+        most: Only so many scalars, of the first arrays whose scalars they are; 0 for any number.
+    """
     if not _names_each_array(memory):
         return ()
     params = memory.function.params
@@ -88,7 +96,7 @@ def reduced_arrays(memory: Memory) -> tuple[int, ...]:
     def reduces(a: Access, array: Value) -> bool:
         return (
             isinstance(a.op, ops.Atomic)
-            and KINDS[a.kind].is_exact
+            and (KINDS[a.kind].is_exact or (sums and bool(KINDS[a.kind].reduction)))
             and a.array is array
             and not a.used
             and all(i in scalars or ops.constant_value(i) is not None for i in a.op.indices)
@@ -99,7 +107,18 @@ def reduced_arrays(memory: Memory) -> tuple[int, ...]:
         accesses = memory.of_parameter(k)
         if accesses and _is_wide(p) and all(reduces(a, p) for a in accesses) and _one_kind_each(accesses):
             found.append(k)
-    return tuple(found)
+    if not most:
+        return tuple(found)
+    counts = itertools.accumulate(_scalars_reduced(memory, k) for k in found)
+    return tuple(k for k, count in zip(found, counts, strict=True) if count <= most)
+
+
+def _scalars_reduced(memory: Memory, position: int) -> int:
+    """How many scalars of the array there threads reduce into at most."""
+    places = {(a.kind, tuple(a.op.indices)) for a in memory.of_parameter(position) if isinstance(a.op, ops.Atomic)}
+    t = memory.function.params[position].type
+    assert isinstance(t, Array)
+    return len(places) * element_count(t.dtype)
 
 
 def _one_kind_each(found: Sequence[Access]) -> bool:

@@ -128,7 +128,7 @@ def test_a_block_for_each_place_of_a_tile_kernel(fake, stream, monkeypatch):
     fake.args_size = 2 * 24
     assert XlaCall(call, [device_array(30)], [device_array(30)]).run(stream) is None
     (launch,) = fake.launches
-    assert (launch.grid, launch.block, launch.range) == ((4, 1, 1), (8, 1, 1), (0, 4))
+    assert (launch.grid, launch.block, launch.count) == ((4, 1, 1), (8, 1, 1), 4)
 
 
 def test_a_result_starts_as_an_operand(fake, stream):

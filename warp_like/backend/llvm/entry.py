@@ -29,6 +29,7 @@ from warp_like.analysis.ranges import Ranges, find_ranges
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team, barrier, works_in_blocks
 from warp_like.backend.llvm.cuda import CONTEXT, Stack
+from warp_like.backend.llvm.grid_sums import GridSums
 from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
 from warp_like.backend.llvm.memory import invariant, load_value, sum_scope
@@ -152,7 +153,7 @@ def covers(options: Options, f: Function) -> bool:
     The host launches a block for each part of a narrow grid, but fewer where threads have stacks, or combine what
     they have found.
     """
-    return options.narrow and not uses_stack(f) and (f.team > 1 or not works_in_blocks(f))
+    return options.narrow and not options.reduced and not uses_stack(f) and (f.team > 1 or not works_in_blocks(f))
 
 
 def _flushed(w: Writer) -> str:
@@ -211,7 +212,7 @@ class _Grid:
         self.run = run  # writes the body of a function for one thread, or given a mask for lanes
         self.thread = ""
         self.stack: Stack | None = None  # CUDA's
-        self.accumulators = Accumulators(w)  # the CPU's
+        self.accumulators = Accumulators(w)
         self.team: Team | None = None  # CUDA's
         self._number = "i64"  # what threads are counted in
         self._indices: list[str] = []
@@ -472,6 +473,7 @@ class _CudaGrid(_Grid):
         )
         t = self._number = "i32" if w.options.narrow else "i64"
         self.team = Team(thread, size)
+        self.accumulators = GridSums(w, thread, size)
         self._is_team = self.f.team > 1
         self._together = works_in_blocks(self.f) or self._is_team
         self._end = w.op("trunc nuw i64 %end to i32") if t == "i32" else "%end"
@@ -493,6 +495,7 @@ class _CudaGrid(_Grid):
             self._threads(first)
             w.jump("done")
         w.start("done")
+        self.accumulators.finish()
         w.do("ret void")
 
     def _stride_over_grid(self, first: str, stride: str) -> None:

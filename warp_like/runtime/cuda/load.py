@@ -79,9 +79,18 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     context = loaded.report.address if loaded.report is not None else 0
     reaches = pack_reaches(artifact.effects.reaches)
     team = artifact.schedule.team
-    dispatcher.install(*place, loaded.function, loaded, team, loaded.max_threads, context, 1, reaches)
+    most = _resident(loaded, program.kernel) if artifact.schedule.combines else 0
+    dispatcher.install(*place, loaded.function, loaded, team, loaded.max_threads, context, 1, reaches, False, most)
     program.loaded[place] = loaded
     return dispatcher, place, artifact
+
+
+def _resident(loaded: Loaded, kernel: Kernel) -> int:
+    """How many threads the device runs at once, in blocks of the usual size."""
+    device, block = loaded.device, min(usual_block(kernel), loaded.max_threads)
+    with device.guard:
+        blocks: int = device.driver.occupancy(loaded.function, block)
+    return max(blocks, 1) * device.sm_count * block
 
 
 def max_threads(program: Program, place: Place) -> int:
