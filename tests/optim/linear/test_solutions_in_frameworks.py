@@ -1,5 +1,7 @@
 """Solvers in operators of PyTorch and functions of JAX, with gradients by one adjoint solve."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -78,5 +80,8 @@ def test_jax(name):
         for gradients in (jax.grad(loss, (0, 1)), jax.jit(jax.grad(loss, (0, 1)))):
             for gradient, expected in zip(gradients(*given), exact_gradients(A, b, weights), strict=True):
                 np.testing.assert_allclose(gradient, expected, atol=1e-8 * np.abs(expected).max())
+        importlib.import_module("jax.test_util").check_grads(
+            lambda *a: f(*places, *a)[0], given, order=1, modes=["rev"], atol=1e-4, rtol=1e-4
+        )
         batch = jax.vmap(lambda right: f(*places, A.data, right)[0])(np.stack([b, 2.0 * b]))
         np.testing.assert_allclose(batch, np.outer([1.0, 2.0], found), atol=1e-8)
