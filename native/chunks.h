@@ -22,6 +22,7 @@ constexpr double kShortestNs = 5e3;      // a shared chunk near the end
 constexpr double kAloneNs = 2e6;         // a chunk of a launch that runs alone
 constexpr int64_t kFixedChunks = 64;     // at most, of a deterministic launch
 constexpr int64_t kFixedPart = 1 << 14;  // kernel threads of such a chunk between two looks at signals
+constexpr int64_t kFewThreads = 64;      // kernel threads, of which one more or less that runs alone is felt
 constexpr int64_t kBlock = 64;           // chunks end at multiples of this, away from shared cache lines
 
 // What the code runs at once.
@@ -62,8 +63,9 @@ inline int64_t in_vectors(int64_t size, int64_t lanes, int64_t most) {
 }
 
 // The chunk of a launch that has to give the same bits whatever the number of threads and the time that they take:
-// where a chunk ends decides which kernel threads share vectors.
-inline int64_t fixed_chunk(int64_t count, int64_t lanes) {
+// where a chunk ends decides which kernel threads share vectors. Few that share nothing (`apart`) are a chunk each.
+inline int64_t fixed_chunk(int64_t count, int64_t lanes, bool apart) {
+    if (apart && count <= kFewThreads) return 1;
     const int64_t blocks = (count + kFixedChunks * kBlock - 1) / (kFixedChunks * kBlock);
     return in_vectors(blocks * kBlock, lanes, INT64_MAX);
 }

@@ -203,7 +203,8 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
                       self->non_associative != 0,
                       plan.halo,
                       deterministic,
-                      code.takes};
+                      code.takes,
+                      code.first_ns};
         outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }

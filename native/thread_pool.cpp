@@ -231,7 +231,8 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     Worker self(record, job.lanes, &watchdog);
     double last = start;
     double thread_ns = 0;
-    const int64_t fixed = job.deterministic ? fixed_chunk(job.count, job.lanes) : 0;
+    const bool apart = job.lanes == 1 && job.rows == 1 && !job.sums;
+    const int64_t fixed = job.deterministic ? fixed_chunk(job.count, job.lanes, apart) : 0;
     std::unique_ptr<PrivateSums> copy;  // what this thread adds to, if not the arrays themselves
     std::optional<OrderedSums> sums;
     if (fixed && job.non_associative && job.sums && !job.order_dependent && fixed < job.count) {
@@ -242,6 +243,16 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     OrderedSums* in_order = sums ? &*sums : nullptr;
     const ChunkAlignment alignment = chunk_alignment(job.lanes, job.rows, job.dims);
     const bool alone = fixed && (job.order_dependent || (job.non_associative && !in_order));
+    // Where few kernel threads took long the last time, one that runs alone to be timed would keep the others waiting.
+    if (job.known_ns > kShareNs && job.count > 1 && job.count <= kFewThreads && !alone && !job.takes) {
+        gil->release();
+        if (share(job, &self, in_order, &copy, 0, job.known_ns, fixed, &watchdog)) {
+            const int64_t at_once = std::min<int64_t>(thread_count(), job.count);
+            outcome.first_ns = (now_ns() - start) * static_cast<double>(at_once) / static_cast<double>(job.count);
+            outcome.interrupted = watchdog.interrupted();
+            return outcome;
+        }
+    }
     bool trial = false;    // of what kernel threads cost that share the launch with others, and so take atomically
     double atomic_ns = 0;  // what that has told
     for (int64_t done = 0; done < job.count && !record->cancel.load(std::memory_order_relaxed);) {

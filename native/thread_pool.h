@@ -28,6 +28,7 @@ struct Job {
     int64_t halo = 0;  // kernel threads that are at most so far apart must not run at the same time; 0: any may
     bool deterministic = false;  // the same bits whatever the number of threads
     bool takes = false;          // it takes elements of arrays that no other launch writes to meanwhile
+    double known_ns = 0;         // what a kernel thread took the last time; 0 if that is not known
 };
 
 // The extents of a grid of one dimension, of as many as entry points are given.

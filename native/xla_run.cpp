@@ -309,7 +309,7 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
     Runner runner(call, record, &watchdog);
     double last = start;
     double thread_ns = 0;
-    const int64_t fixed = call.deterministic ? fixed_chunk(total, call.lanes) : 0;
+    const int64_t fixed = call.deterministic ? fixed_chunk(total, call.lanes, false) : 0;
     std::optional<Order> in_order;
     if (adds_in_order(call, fixed) && runner.part(nullptr)) in_order.emplace();
     Order* order = in_order ? &*in_order : nullptr;

@@ -47,9 +47,13 @@ def test_every_heavy_thread_runs_once(threads: int, n: int, us: int) -> None:
     native.set_num_threads(threads)
     counts = np.zeros(n, np.int32)
     s.variable("longest_chunk").value = 0
-    assert counter().try_launch(n, [counts, us], [], None)
+    d = counter()
+    assert d.try_launch(n, [counts, us], [], None)
     assert (counts == 1).all()
     assert s.variable("longest_chunk").value * us < 20_000 or us >= 1000
+    for again in (us, 0, 0, us):  # what they took the last time says how they are shared
+        assert d.try_launch(n, [counts, again], [], None)
+    assert (counts == 5).all()
 
 
 @pytest.mark.parametrize("threads, n", [(2, 30_000), (3, 30_001), (8, 50_000)])

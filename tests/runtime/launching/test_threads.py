@@ -198,3 +198,24 @@ print(y.numpy()[1, 0])
 """
     )
     assert out == "3.0\n"
+
+
+def test_few_long_threads_begin_together(run):
+    """The first launch times one alone. The next one does not: its two threads wait for each other."""
+    out = run("""
+@wp.kernel
+def meet(arrived: wp.array(dtype=int), met: wp.array(dtype=int), polls: int):
+    i = wp.tid()
+    wp.atomic_add(arrived, i, 1)
+    for _ in range(polls):
+        if wp.atomic_add(arrived, 1 - i, 0) > 0:
+            met[i] = 1
+            break
+
+wp.config.num_threads = 2
+for polls in (100_000, 1_000_000_000):
+    met = wp.zeros(2, dtype=int)
+    wp.launch(meet, 2, [wp.zeros(2, dtype=int), met, polls])
+print(met.list())
+""")
+    assert out == "[1, 1]\n"
