@@ -7,7 +7,7 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warp_like.backend.libdevice import describe_tool, require_disassembler, require_libdevice, require_ptxas
 from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parsed, run_passes
@@ -64,8 +64,33 @@ def _parameter_bytes(params: str) -> int:
     return sum(int(size or 8) for size in _PARAMETER.findall(params))
 
 
+class Assembled(NamedTuple):
+    """Machine code, and what its threads need.
+
+    Attributes:
+        cubin: The code.
+        registers: Of a thread.
+        spilled: The bytes of registers that a thread keeps in memory.
+        shared: The bytes of shared memory of a block.
+    """
+
+    cubin: bytes
+    registers: int
+    spilled: int
+    shared: int
+
+
 def assemble(ptx: str, target: Target | str) -> bytes:
     """Return the cubin of ``ptx`` for a target, or for an architecture such as ``sm_80``.
+
+    Raises:
+        RuntimeError: There is no ptxas for it, or it rejects the text.
+    """
+    return assembled(ptx, target).cubin
+
+
+def assembled(ptx: str, target: Target | str) -> Assembled:
+    """Return what ``assemble`` does, with what the assembler says about the first entry.
 
     Raises:
         RuntimeError: There is no ptxas for it, or it rejects the text.
@@ -75,14 +100,18 @@ def assemble(ptx: str, target: Target | str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
-        command = [str(ptxas), f"--gpu-name={target.name}", f"--output-file={out}", str(source)]
+        command = [str(ptxas), f"--gpu-name={target.name}", "--verbose", f"--output-file={out}", str(source)]
         if "\t.loc\t" in ptx:
             command.append("--generate-line-info")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             said = done.stderr.strip() or done.stdout.strip()
             raise RuntimeError(f"{describe_tool(ptxas)} failed for {target.name}: {said}")
-        return out.read_bytes()
+        said = done.stdout + done.stderr
+        numbers = [
+            re.search(p, said) for p in (r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes smem")
+        ]
+        return Assembled(out.read_bytes(), *(int(found[1]) if found else 0 for found in numbers))
 
 
 def disassemble(cubin: bytes) -> str:

@@ -6,6 +6,7 @@ import functools
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from warp_like.analysis.extents import reaches
 from warp_like.analysis.memory import Memory, analyse
@@ -46,6 +47,9 @@ from warp_like.passes.sums import (
     spans,
     sums_are_non_associative,
 )
+
+if TYPE_CHECKING:
+    from warp_like.backend.nvptx import Assembled
 
 STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx", "sass")
 """What can be shown of a kernel on its way: the frontend's IR, that of one thread when all passes have run, that of the
@@ -268,6 +272,19 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
     if stage == "lanes":
         return "\n".join(print_function(g) for g in (wide, wide.schedule.coarsened) if g is not None)
     return _backend_text(wide, target, options, stage)
+
+
+def assembled(source: Source, signature: Signature, target: Target) -> tuple[Assembled, str]:
+    """Return the machine code of a variant for a CUDA target, and its text as the disassembler shows it.
+
+    Raises:
+        WarpCodegenError: The kernel can't be compiled.
+        RuntimeError: The assembler or the disassembler is missing.
+    """
+    from warp_like.backend import nvptx
+
+    made = nvptx.assembled(stage_text(source, signature, target, "ptx"), target)
+    return made, nvptx.disassemble(made.cubin)
 
 
 def _in_lanes(f: Function, signature: Signature, target: Target, options: LoweringOptions) -> Choice:

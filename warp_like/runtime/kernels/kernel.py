@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from warp_like import _native, values
 from warp_like.base import log
@@ -31,6 +31,7 @@ from warp_like.runtime.memory.device import Device
 if TYPE_CHECKING:
     from warp_like.backend.target import Target
     from warp_like.frontend.declaration import Declaration
+    from warp_like.runtime.kernels.cuda_explanation import CudaExplanation
     from warp_like.runtime.kernels.explanation import Explanation
 
 MANY_EDITIONS = 8
@@ -477,32 +478,40 @@ class Kernel(ByName, _native.Launchable):
         Example:
             >>> assembly = square.inspect("asm")
         """
-        names = self.parameter_names
-        unknown = [name for name in wrt or () if name not in names]
-        if unknown:
-            raise ValueError(f"kernel `{self.key}` has no parameter `{unknown[0]}`; it has {', '.join(names)}")
-        positions = None if wrt is None else tuple(sorted(names.index(name) for name in wrt))
-        where = _target(target)
-        types = self._inspected_types(args)
-        signature = Signature(types, wrt=positions, options=self.compile_options(), sums=True)
+        signature, where = self._inspected(args, wrt), _target(target)
         from warp_like.compiler import pipeline  # not loaded unless something is compiled
 
         return pipeline.stage_text(self.current().captured_source, signature, where, stage)
 
-    def explain(self, args: Sequence[Any] | None = None) -> Explanation:
+    @overload
+    def explain(self, args: Sequence[Any] | None = None, *, target: None = None, wrt: None = None) -> Explanation: ...
+
+    @overload
+    def explain(
+        self, args: Sequence[Any] | None = None, *, target: str, wrt: Sequence[str] | None = None
+    ) -> CudaExplanation: ...
+
+    def explain(
+        self, args: Sequence[Any] | None = None, *, target: str | None = None, wrt: Sequence[str] | None = None
+    ) -> Explanation | CudaExplanation:
         """Say how the kernel is compiled and run: cache key, where the code is from, time per stage, lanes and why.
 
         Args:
             args: Types or example values for the parameters: tell of the variant for them, compiling it where that has
                 not happened. Without them: of all variants that launches have needed so far, or, where there are none
                 and all types are known, of the one for contiguous arrays.
+            target: A CUDA architecture such as ``sm_90``: tell of its machine code instead, which needs no GPU but
+                NVIDIA's assembler and disassembler: instructions, registers, occupancy, accesses by their width, and an
+                estimate of what bounds the kernel (``CudaExplanation``).
+            wrt: With a target, tell of the adjoint with respect to these array parameters.
 
         Returns:
-            A text that prints and shows in notebooks; its ``variants`` hold the same as data.
+            A text that prints and shows in notebooks; its ``variants``, or attributes, hold the same as data.
 
         Raises:
-            ValueError: Nothing was launched yet and annotations leave types open.
+            ValueError: Nothing was launched yet and annotations leave types open; an unknown target or parameter.
             WarpCodegenError: The kernel can't be compiled.
+            RuntimeError: NVIDIA's tools are not on this machine.
 
         Example:
             >>> print(square.explain([x, y]))
@@ -512,6 +521,8 @@ class Kernel(ByName, _native.Launchable):
                 arguments  x: array1d[float32], y: array1d[float32]
             ...
         """
+        if target is not None:
+            return self._explain_for(target, args, wrt)
         from warp_like.runtime.kernels.explanation import explain  # few programs ask
 
         kernels = [k.current() for k in (self, *self._instances.values())]
@@ -523,6 +534,29 @@ class Kernel(ByName, _native.Launchable):
                 program.require(contiguous=True, wide=False, sums=True)
             programs = [program]
         return explain(self, programs)
+
+    def _explain_for(self, target: str, args: Sequence[Any] | None, wrt: Sequence[str] | None) -> CudaExplanation:
+        from warp_like.compiler import pipeline
+        from warp_like.runtime.kernels.cuda_explanation import explain
+
+        where = _target(target)
+        if not where.is_cuda:
+            raise ValueError(
+                f'explain() tells of the machine code of CUDA architectures such as "sm_90", got {target!r}'
+            )
+        signature = self._inspected(args, wrt)
+        made, text = pipeline.assembled(self.current().captured_source, signature, where)
+        block = signature.options.launch_bounds[0] if signature.options.launch_bounds else 0
+        return explain(self.key, where, made, text, int(self.option("block_dim")) or min(block or 256, 256))
+
+    def _inspected(self, args: Sequence[Any] | None, wrt: Sequence[str] | None) -> Signature:
+        """The variant that most launches run, or its adjoint with respect to the array parameters ``wrt``."""
+        names = self.parameter_names
+        unknown = [name for name in wrt or () if name not in names]
+        if unknown:
+            raise ValueError(f"kernel `{self.key}` has no parameter `{unknown[0]}`; it has {', '.join(names)}")
+        positions = None if wrt is None else tuple(sorted(names.index(name) for name in wrt))
+        return Signature(self._inspected_types(args), wrt=positions, options=self.compile_options(), sums=True)
 
     def inspect_ir(self, args: Sequence[Any] | None = None) -> str:
         """Return the IR as the frontend built it."""
