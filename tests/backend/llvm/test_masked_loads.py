@@ -1,4 +1,8 @@
-"""Loads of some lanes stay where they are: what is stored after them is not what they give."""
+"""Loads of some lanes stay where they are, so that they don't give what is stored after them, and touch no others."""
+
+import ctypes
+import mmap
+import sys
 
 import numpy as np
 import pytest
@@ -26,3 +30,55 @@ def test_a_value_swapped_with_memory_in_a_loop_that_lanes_leave_one_by_one(width
     wp.launch(k, len(a), inputs=[a], outputs=[out])
     rounds = np.ceil(np.log2(10 / np.minimum(a, 10))).astype(int)
     np.testing.assert_array_equal(out.numpy(), np.where(rounds % 2 == 1, 1, 10))
+
+
+ELEMENTS = (
+    wp.types.vector(2, wp.float32),
+    wp.types.vector(3, wp.float32),
+    wp.types.matrix((2, 5), wp.float32),
+    wp.types.vector(17, wp.int32),
+    wp.types.vector(3, wp.float64),
+    wp.types.vector(3, wp.float16),
+)
+"""Among them those that are loaded as pieces of registers, one with too many components, and one with small ones."""
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS, ids=lambda t: t.__name__)
+def test_elements_of_some_lanes_leave_those_of_others_alone(dtype):
+    @wp.kernel(vector_width=16, module="unique")
+    def k(x: wp.array2d(dtype=dtype), on: wp.array2d(dtype=wp.int32), total: wp.array2d(dtype=dtype)):
+        i, j = wp.tid()
+        if on[i, j] > 0:
+            total[i, j] += x[i, j] + x[i, j]
+
+    rng = np.random.default_rng(3)
+    for rows, columns in ((0, 3), (3, 0), (1, 1), (2, 5), (3, 16), (2, 17), (2, 35)):
+        shape = (rows, columns, *dtype._shape_)
+        x = rng.integers(-9, 9, shape)
+        before = rng.integers(-9, 9, shape)
+        on = rng.integers(0, 2, (rows, columns), dtype=np.int32)
+        total = wp.array(before, dtype=dtype)
+        wp.launch(k, (rows, columns), inputs=[wp.array(x, dtype=dtype), on, total])
+        marks = on.reshape(rows, columns, *[1] * len(dtype._shape_))
+        np.testing.assert_array_equal(total.numpy().reshape(shape), before + 2 * x * marks, f"{rows} x {columns}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects memory by a function of the C library")
+def test_no_memory_behind_the_last_element_is_touched():
+    @wp.kernel(vector_width=16, module="unique")
+    def k(x: wp.array(dtype=wp.vec3), y: wp.array(dtype=wp.vec3)):
+        i = wp.tid()
+        y[i] = 2.0 * x[i]
+
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + page), ctypes.c_size_t(page), 0) == 0
+    for n in (1, 5, 15, 17, 31):
+        x = np.frombuffer(memory, np.float32, 3 * n, page - 12 * n).reshape(n, 3)
+        x[:] = np.arange(3 * n).reshape(n, 3)
+        y = wp.zeros(n, dtype=wp.vec3)
+        wp.launch(k, n, inputs=[x], outputs=[y])
+        np.testing.assert_array_equal(y.numpy(), 2 * x)
+        wp.launch(k, n, inputs=[y], outputs=[x])
+        np.testing.assert_array_equal(x, 2 * y.numpy())

@@ -1,8 +1,8 @@
 """Arrays in lanes: loads, stores and atomics of a vector of threads at once.
 
 An access is told apart by how its address changes from lane to lane. Where an element follows on another, a load is
-one wide load, of aggregates with the components shuffled apart (if a mask has all lanes, as the code finds out);
-otherwise it gathers. Atomics go lane by lane, but
+one wide load, of aggregates with the components shuffled apart; under a mask that lacks lanes, as the code finds out, a
+load for each register that they fill, with a mask of its own. Otherwise it gathers. Atomics go lane by lane, but
 additions that need not be atomic and hit different elements are loads, vector additions and stores.
 """
 
@@ -23,6 +23,9 @@ from warp_like.base.frozen import Frozen
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.layout import align_of
 from warp_like.ir.types import Lanes, Scalar, int64
+
+MOST_MASKED = 16
+"""The most components of elements that are loaded under a mask as pieces of registers, and not one by one."""
 
 _Update = Callable[[str, tuple[str, ...]], tuple[str, ...]]
 """Updates the element at an address by scalars; returns the old ones."""
@@ -168,7 +171,8 @@ class Access:
         elif len(self.leaves) == 1 or self.is_full:
             parts = self._load_wide(self.is_full)
         else:
-            parts = self._if_full(lambda: self._load_wide(True), self._load_apart, len(self.leaves))
+            masked = self._load_masked if self._has_masked_registers else self._load_apart
+            parts = self._if_full(lambda: self._load_wide(True), masked, len(self.leaves))
         return tuple(self._to_register(s, x) for (s, _), x in zip(self.leaves, parts, strict=True))
 
     def store(self, values: Sequence[str]) -> None:
@@ -179,7 +183,8 @@ class Access:
         elif len(self.leaves) == 1 or self.is_full:
             self._store_wide(parts, self.is_full)
         else:
-            self._if_full(lambda: self._store_wide(parts, True), lambda: self._store_apart(parts), 0)
+            masked = self._store_masked if self._has_masked_registers else self._store_apart
+            self._if_full(lambda: self._store_wide(parts, True), lambda: masked(parts), 0)
 
     def _if_full(self, whole: Callable[[], list[str]], apart: Callable[[], list[str]], parts: int) -> list[str]:
         """Do ``whole`` where the mask has all lanes, as nearly all have, else ``apart``; return the parts they give."""
@@ -198,6 +203,39 @@ class Access:
 
     def _load_apart(self) -> list[str]:
         return [gather(self.w, _stored(s), self.pointers(at), self.mask, self.note) for s, at in self.leaves]
+
+    @property
+    def _has_masked_registers(self) -> bool:
+        """Whether the processor loads and stores some scalars of a register, and such scalars fill whole ones."""
+        bits, target = self.leaves[0][0].bits, self.w.target
+        whole = self.width * bits % target.vector_bits == 0
+        return target.vector_bits >= 256 and bits >= 32 and whole and len(self.leaves) <= MOST_MASKED
+
+    def _masks(self) -> list[str]:
+        """For each piece of the lanes' elements that has as many scalars as there are lanes, which of them count."""
+        n, test = len(self.leaves), f"<{self.width} x i1>"
+        lanes = ([(k * self.width + i) // n for i in range(self.width)] for k in range(n))
+        return [shuffle(self.w, test, self.mask, "poison", picks) for picks in lanes]
+
+    def _piece(self, k: int) -> str:
+        """The address of such a piece. The first lane may not be at work, so it may be out of bounds."""
+        return self.w.op(f"getelementptr i8, ptr {self.base}, i64 {k * self.width * self.leaves[0][0].bits // 8}")
+
+    def _load_masked(self) -> list[str]:
+        w, n, s = self.w, len(self.leaves), _stored(self.leaves[0][0])
+        pieces = [_masked_load(w, s, self._piece(k), mask, self.note) for k, mask in enumerate(self._masks())]
+        whole = join(w, s, [*pieces, *["poison"] * ((1 << (n - 1).bit_length()) - n)])
+        kind = f"<{self.width << (n - 1).bit_length()} x {register_type(s.one)}>"
+        return [shuffle(w, kind, whole, "poison", range(k, self.width * n, n)) for k in range(n)]
+
+    def _store_masked(self, parts: Sequence[str]) -> list[str]:
+        w, n, s = self.w, len(self.leaves), _stored(self.leaves[0][0])
+        whole = self._interleave(s, parts)
+        kind = f"<{self.width * n} x {register_type(s.one)}>"
+        for k, mask in enumerate(self._masks()):
+            piece = shuffle(w, kind, whole, "poison", range(k * self.width, (k + 1) * self.width))
+            _masked_store(w, s, self._piece(k), piece, mask, self.note)
+        return []
 
     def _load_wide(self, full: bool) -> list[str]:
         w, n = self.w, len(self.leaves)

@@ -24,6 +24,7 @@ _ATOMIC = 6.0
 _SEARCH = 800.0  # of a tree, by a function that lanes call one after the other
 _OUTLINED = 4.0  # the call of a builtin that stays one, beside what it does
 _GATHER = 1.6  # for each lane and component
+_WHOLE_PART, _MASKED_PART = 2.0, 5.0  # a component of elements side by side, for all lanes of a register and for some
 _CONSECUTIVE = 0.5  # the same for elements that follow on each other, and are transposed
 _LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full of 512 bits, where most else takes 1
 _DIVERGENCE = 1.3  # how much longer the last lane takes in a loop than the average one
@@ -129,6 +130,14 @@ class _Lanes:
 
     def __init__(self, registers: int) -> None:
         self.registers = registers
+        self.is_divergent = False  # within a loop that lanes leave one by one
+
+    def loop(self, o: ops.For | ops.While, divergent: bool) -> float:
+        """The cycles of an iteration of a loop."""
+        outer, self.is_divergent = self.is_divergent, self.is_divergent or divergent
+        cycles = sum(map(self.block, o.regions())) + (_ISSUE if isinstance(o, ops.For) else 1.0)
+        self.is_divergent = outer
+        return cycles
 
     def block(self, b: Block) -> float:
         return sum(map(self.op, b.ops))
@@ -144,11 +153,11 @@ class _Lanes:
                 return 1.0 + 0.6 * sum(map(self.block, o.regions()))
             case ops.For():
                 divergent = _counts_lanes(o)
-                body = self.block(o.body) + _ISSUE
+                body = self.loop(o, divergent)
                 chain = any(_is_float(v) for v in o.results) and len(o.body.ops) < 12
                 return _trips(o) * max(body, _CHAIN if chain else 0.0) * (_DIVERGENCE if divergent else 1.0)
             case ops.While():
-                return TRIPS * _DIVERGENCE * (sum(map(self.block, o.regions())) + 1.0)
+                return TRIPS * _DIVERGENCE * self.loop(o, divergent=True)
         if not wide:
             return _scalar_op(o)
         match o:
@@ -161,7 +170,8 @@ class _Lanes:
                 return self.registers * _elements(o) * _apply(o, division, _LANE_CALL, other)
             case ops.Load() | ops.Store():
                 if _is_dense(o):
-                    return self.registers * _elements(o) * (2.0 if _elements(o) > 1 else 1.0)
+                    part = _MASKED_PART if self.is_divergent else _WHOLE_PART
+                    return self.registers * _elements(o) * (part if _elements(o) > 1 else 1.0)
                 return _GATHER * _elements(o) * self.width(o)
             case ops.LoadConsecutive():
                 return _CONSECUTIVE * len(o.results) * self.width(o)
