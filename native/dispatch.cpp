@@ -204,7 +204,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
                       plan.halo,
                       deterministic,
                       code.takes,
-                      code.first_ns};
+                      code.first_ns < kUnknownNs ? code.first_ns : 0};
         outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
@@ -401,8 +401,8 @@ PyObject* install(PyObject* object, PyObject* args) {
     PyObject* old = variant->keepalive;
     delete variant->reaches;
     Py_INCREF(keepalive);
-    *variant = {reinterpret_cast<Entry>(address), keepalive,         1e30,     sums != 0, lanes, rows, max_threads,
-                reinterpret_cast<void*>(context), reaches.release(), resident, takes != 0};
+    *variant = {reinterpret_cast<Entry>(address), keepalive,         kUnknownNs, sums != 0, lanes, rows, max_threads,
+                reinterpret_cast<void*>(context), reaches.release(), resident,   takes != 0};
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }

@@ -11,10 +11,12 @@
 
 namespace wl {
 
+constexpr double kUnknownNs = 1e30;
+
 struct Variant {
     Entry entry;
     PyObject* keepalive;
-    double first_ns;              // what the first thread of the last launch took
+    double first_ns;              // what the first thread of the last launch took, or kUnknownNs
     bool sums;                    // adds to arrays without atomics
     int lanes;                    // how many threads it runs at once
     int rows;                     // and of how many rows
