@@ -71,8 +71,7 @@ class CG(_Conjugate):
         self._dots.compute(p, Ap, self._pAp)
         given = [self._rz, self._pAp, self._residual_sq, self._limit_sq, self._length]
         wp.launch(step_length, dim=self._systems, inputs=given, device=device)
-        wp.launch(subtract, dim=self._size, inputs=[*systems, self._length, Ap, r], device=device)
-        self._dots.compute(r, r, self._residual_sq)
+        self._dots.subtract(self._length, Ap, r, self._residual_sq)
         z, rz = numbers(problem.precondition(self._r, self._z)), self._residual_sq
         if problem.M is not None:
             rz = self._rz_new

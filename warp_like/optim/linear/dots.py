@@ -8,9 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
+from warp_like.optim.linear.steps import subtract
 
 PART = 4096
 """Numbers that one thread sums."""
+
+LANES = 16
+"""Sums of a thread side by side: in one alone, each addition would wait for the one before."""
+
+_Lanes = wp.types.vector(length=LANES, dtype=wp.float64)
 
 
 @wp.func
@@ -38,13 +44,57 @@ def _list_systems(offsets: wp.array[int], systems: wp.array[int]) -> None:
     systems[i] = find_system(i, offsets)
 
 
+@wp.func
+def _part(part: int, size: int) -> Any:
+    """Where a part of a vector begins and ends, and where the numbers begin that don't fill the lanes."""
+    begin = wp.int64(part) * wp.int64(PART)  # sums of shorter ones might wrap, so that loads would not be of one vector
+    end = wp.min(begin + wp.int64(PART), wp.int64(size))
+    return begin, end, end - (end - begin) % wp.int64(LANES)
+
+
 @wp.kernel(enable_backward=False, vector_width=1)
-def _dot_parts(a: wp.array2d[Any], b: wp.array2d[Any], step: int, size: int, partial: wp.array2d[wp.float64]) -> None:
+def _dot_parts(a: wp.array2d[Any], b: wp.array2d[Any], step: int, partial: wp.array2d[wp.float64]) -> None:
     row, part = wp.tid()
+    begin, end, rest = _part(part, a.shape[1])
+    totals = _Lanes()
+    for i in range(begin, rest, wp.int64(LANES)):
+        for k in range(LANES):
+            at = wp.uint64(i + wp.int64(k))
+            totals[k] += wp.float64(a[row, at]) * wp.float64(b[row * step, at])
+    for i in range(rest, end):
+        totals[0] += wp.float64(a[row, wp.uint64(i)]) * wp.float64(b[row * step, wp.uint64(i)])
+    partial[row, part] = _sum(totals)
+
+
+@wp.func
+def _sum(totals: _Lanes) -> wp.float64:
     total = wp.float64(0.0)
-    for i in range(part * size, wp.min(part * size + size, a.shape[1])):
-        total += wp.float64(a[row, i]) * wp.float64(b[row * step, i])
-    partial[row, part] = total
+    for k in range(LANES):
+        total += totals[k]
+    return total
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
+def _subtract_parts(
+    length: wp.array[Any], change: wp.array[Any], r: wp.array[Any], partial: wp.array2d[wp.float64]
+) -> None:
+    part = wp.tid()
+    begin, end, rest = _part(part, r.shape[0])
+    alpha = length[0]
+    totals = _Lanes()
+    for i in range(begin, rest, wp.int64(LANES)):
+        found = wp.types.vector(length=LANES, dtype=r.dtype)()
+        for k in range(LANES):  # all are read before one is written
+            at = wp.uint64(i + wp.int64(k))
+            found[k] = r[at] - alpha * change[at]
+        for k in range(LANES):
+            r[wp.uint64(i + wp.int64(k))] = found[k]
+            totals[k] += wp.float64(found[k]) * wp.float64(found[k])
+    for i in range(rest, end):
+        left = r[wp.uint64(i)] - alpha * change[wp.uint64(i)]
+        r[wp.uint64(i)] = left
+        totals[0] += wp.float64(left) * wp.float64(left)
+    partial[0, part] = _sum(totals)
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
@@ -106,9 +156,26 @@ class Dots:
             arguments = [left, right, step, self.offsets, result]
             wp.launch(_dot_systems, dim=(rows, self.count), inputs=arguments, device=self._device)
             return
-        if rows == 1 and step:
+        if rows == 1 and step and not self._device.is_cpu:
             wp.utils.array_inner(left.flatten(), right.flatten(), out=result.flatten())
             return
         partial = self._partial[:rows]
-        wp.launch(_dot_parts, dim=partial.shape, inputs=[left, right, step, PART, partial], device=self._device)
+        wp.launch(_dot_parts, dim=partial.shape, inputs=[left, right, step, partial], device=self._device)
         wp.launch(_sum_parts, dim=rows, inputs=[partial, result], device=self._device)
+
+    def subtract(self, length: Any, change: Any, r: Any, out: Any) -> None:
+        """``r -= length * change``, and write the square of the norm of ``r``.
+
+        Args:
+            length: A number for each system.
+            change: An array of numbers, of one dimension.
+            r: Another one.
+            out: For each system the inner product of ``r`` with itself.
+        """
+        if self.offsets is None and self._device.is_cpu:  # in one pass
+            partial = self._partial[:1]
+            wp.launch(_subtract_parts, dim=partial.shape[1], inputs=[length, change, r, partial], device=self._device)
+            wp.launch(_sum_parts, dim=1, inputs=[partial, out.reshape((1, 1))], device=self._device)
+            return
+        wp.launch(subtract, dim=r.size, inputs=[*self.systems, length, change, r], device=self._device)
+        self.compute(r, r, out)
