@@ -67,7 +67,7 @@ def _dot_parts(a: wp.array2d[Any], b: wp.array2d[Any], step: int, partial: wp.ar
 
 
 @wp.func
-def _sum(totals: _Lanes) -> wp.float64:
+def _sum(totals: Any) -> wp.float64:
     total = wp.float64(0.0)
     for k in range(LANES):
         total += totals[k]
