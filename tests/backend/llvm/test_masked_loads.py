@@ -63,12 +63,39 @@ def test_elements_of_some_lanes_leave_those_of_others_alone(dtype):
         np.testing.assert_array_equal(total.numpy().reshape(shape), before + 2 * x * marks, f"{rows} x {columns}")
 
 
+@pytest.mark.parametrize("width", [4, 16, 32])
+@pytest.mark.parametrize("dtype", ELEMENTS, ids=lambda t: t.__name__)
+def test_elements_anywhere_for_lanes_whose_index_is_valid(dtype, width):
+    @wp.kernel(vector_width=width, module="unique")
+    def k(x: wp.array(dtype=dtype), at: wp.array(dtype=wp.int32), y: wp.array(dtype=dtype), z: wp.array(dtype=dtype)):
+        i = wp.tid()
+        j = at[i]
+        if j < len(x):
+            y[i] = x[j]
+        z[i] = x[j % len(x)]
+
+    rng = np.random.default_rng(4)
+    x = rng.integers(-99, 99, (7, *dtype._shape_))
+    for n in (0, 1, 4, 15, 16, 17, 33, 64):
+        at = rng.choice([0, 1, 5, 6, 1 << 30], n).astype(np.int32)  # the last one lies far beyond all memory
+        y, z = wp.zeros(n, dtype=dtype), wp.zeros(n, dtype=dtype)
+        wp.launch(k, n, inputs=[wp.array(x, dtype=dtype), at], outputs=[y, z])
+        given = (at < 7).reshape(n, *[1] * len(dtype._shape_))
+        np.testing.assert_array_equal(y.numpy().reshape(n, *dtype._shape_), np.where(given, x[at % 7], 0))
+        np.testing.assert_array_equal(z.numpy().reshape(n, *dtype._shape_), x[at % 7])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="protects memory by a function of the C library")
 def test_no_memory_behind_the_last_element_is_touched():
     @wp.kernel(vector_width=16, module="unique")
     def k(x: wp.array(dtype=wp.vec3), y: wp.array(dtype=wp.vec3)):
         i = wp.tid()
         y[i] = 2.0 * x[i]
+
+    @wp.kernel(vector_width=16, module="unique")
+    def gather(x: wp.array(dtype=wp.vec3), at: wp.array(dtype=int), y: wp.array(dtype=wp.vec3)):
+        i = wp.tid()
+        y[i] = 2.0 * x[at[i]]
 
     page = mmap.PAGESIZE
     memory = mmap.mmap(-1, 2 * page)
@@ -80,5 +107,8 @@ def test_no_memory_behind_the_last_element_is_touched():
         y = wp.zeros(n, dtype=wp.vec3)
         wp.launch(k, n, inputs=[x], outputs=[y])
         np.testing.assert_array_equal(y.numpy(), 2 * x)
+        at = np.arange(n, dtype=np.int32)[::-1].copy()
+        wp.launch(gather, n, inputs=[x, at], outputs=[y])
+        np.testing.assert_array_equal(y.numpy(), 2 * x[::-1])
         wp.launch(k, n, inputs=[y], outputs=[x])
         np.testing.assert_array_equal(x, 2 * y.numpy())

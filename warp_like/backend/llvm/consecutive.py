@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warp_like.backend.llvm.lanes import Access, LaneIndex, if_full
-from warp_like.backend.llvm.shuffle import join, shuffle, splat, split, typed
+from warp_like.backend.llvm.shuffle import join, splat, split, transposed, typed
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, one_lane, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.layout import align_of
@@ -92,34 +92,12 @@ class ConsecutiveAccess:
         w, piece = self.w, LaneScalar(self.type.kind, self.type.bits, self.count)
         given = f"align {align_of(one_lane(self.type))}{self.first.note}"
         pieces = [w.op(f"load {register_type(piece)}, ptr {row}, {given}") for row in self._rows()]
-        return self._transposed([join(w, piece, pieces[k :: self.count]) for k in range(self.count)])
+        return transposed(w, self.type, [join(w, piece, pieces[k :: self.count]) for k in range(self.count)])
 
     def _store_rows(self, values: Sequence[str]) -> list[str]:
         w, rows = self.w, self._rows()
         kind, given = typed(self.type, self.count), f"align {align_of(one_lane(self.type))}{self.first.note}"
-        for k, x in enumerate(self._transposed(values)):
+        for k, x in enumerate(transposed(w, self.type, values)):
             for n, part in enumerate(split(w, self.type, x, self.count)):
                 w.do(f"store {kind} {part}, ptr {rows[k + n * self.count]}, {given}")
         return []
-
-    def _transposed(self, registers: Sequence[str]) -> list[str]:
-        """The transposed of each block: block ``q`` of register ``k`` gets what block ``q`` of all has at ``k``."""
-        if len(registers) == 2:
-            return self._mixed(registers[0], registers[1], 1)
-        low = self._mixed(registers[0], registers[1], 1), self._mixed(registers[2], registers[3], 1)
-        return [x for k in range(2) for x in self._mixed(low[0][k], low[1][k], 2)]
-
-    def _mixed(self, a: str, b: str, size: int) -> list[str]:
-        """Of each block the first halves of ``a`` and ``b``, then the second ones, ``size`` lanes of each in turn."""
-        kind, half = register_type(self.type), self.count // 2
-        made = []
-        for first in (0, half):
-            picks = [
-                source + block + first + k + n
-                for block in range(0, self.width, self.count)
-                for k in range(0, half, size)
-                for source in (0, self.width)
-                for n in range(size)
-            ]
-            made.append(shuffle(self.w, kind, a, b, picks))
-        return made

@@ -2,8 +2,9 @@
 
 An access is told apart by how its address changes from lane to lane. Where an element follows on another, a load is
 one wide load, of aggregates with the components shuffled apart; under a mask that lacks lanes, as the code finds out, a
-load for each register that they fill, with a mask of its own. Otherwise it gathers. Atomics go lane by lane, but
-additions that need not be atomic and hit different elements are loads, vector additions and stores.
+load for each register that they fill, with a mask of its own. Otherwise it gathers, or loads aggregates of 32-bit
+numbers as they lie and transposes them in registers. Atomics go lane by lane, but additions that need not be atomic and
+hit different elements are loads, vector additions and stores.
 """
 
 from __future__ import annotations
@@ -14,7 +15,19 @@ from warp_like.backend.llvm import memory
 from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.combining import INTRINSIC, combined
 from warp_like.backend.llvm.lane_sums import lane_sums
-from warp_like.backend.llvm.shuffle import from_lanes, gather, iota, join, scatter, shuffle, splat, split, to_lanes
+from warp_like.backend.llvm.shuffle import (
+    from_lanes,
+    gather,
+    iota,
+    join,
+    scatter,
+    shuffle,
+    splat,
+    split,
+    to_lanes,
+    transposed,
+    typed,
+)
 from warp_like.backend.llvm.taking import where_alone
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, memory_type, one_lane, register_type
 from warp_like.backend.llvm.values import suffix as suffix_of
@@ -26,6 +39,9 @@ from warp_like.ir.types import Lanes, Scalar, int64
 
 MOST_MASKED = 16
 """The most components of elements that are loaded under a mask as pieces of registers, and not one by one."""
+
+ROWS = range(3, 17)
+"""The numbers of components of elements that lie apart, of which each lane's is loaded as it lies, then transposed."""
 
 _Update = Callable[[str, tuple[str, ...]], tuple[str, ...]]
 """Updates the element at an address by scalars; returns the old ones."""
@@ -202,6 +218,8 @@ class Access:
         return self.w.op(f"zext {register_type(s)} {x} to {memory_type(s)}") if s.is_bool else x
 
     def _load_apart(self) -> list[str]:
+        if self._has_rows:
+            return self._load_rows()
         return [gather(self.w, _stored(s), self.pointers(at), self.mask, self.note) for s, at in self.leaves]
 
     @property
@@ -220,6 +238,45 @@ class Access:
     def _piece(self, k: int) -> str:
         """The address of such a piece. The first lane may not be at work, so it may be out of bounds."""
         return self.w.op(f"getelementptr i8, ptr {self.base}, i64 {k * self.width * self.leaves[0][0].bits // 8}")
+
+    @property
+    def _has_rows(self) -> bool:
+        """Whether each lane's element is loaded as it lies: numbers of 32 bits, one of each lane fits a register."""
+        whole = self.is_packed and self.width % 4 == 0
+        fits = self.leaves[0][0].bits == 32 and 32 * self.width <= self.w.target.vector_bits
+        return whole and fits and len(self.leaves) in ROWS
+
+    def _load_rows(self) -> list[str]:
+        """Load each lane's element in pieces of up to 4 scalars and transpose these in registers."""
+        w, n, s = self.w, len(self.leaves), _stored(self.leaves[0][0])
+        piece = min(n, 4)
+        found, quad = self._valid_pointers(), LaneScalar(s.kind, s.bits, 4)
+        rows = [w.op(f"extractelement <{self.width} x ptr> {found}, i32 {k}") for k in range(self.width)]
+        parts: dict[int, str] = {}
+        for first in sorted({min(k, n - piece) for k in range(0, n, 4)}):
+            pieces = [self._row(row, first, piece) for row in rows]
+            made = transposed(w, s, [join(w, quad, pieces[k::4]) for k in range(4)])
+            parts.update(zip(range(first, first + piece), made, strict=False))
+        return [parts[k] for k in range(n)]
+
+    def _valid_pointers(self) -> str:
+        """The address of each lane's element; for lanes out of the mask that of one in it, as the mask has a lane."""
+        w, found = self.w, self.pointers(0)
+        if self.is_full:
+            return found
+        kind, test = f"<{self.width} x ptr>", f"<{self.width} x i1>"
+        one = w.op(f"extractelement {kind} {found}, i64 {last_lane(w, self.width, self.mask)}")
+        first = w.op(f"insertelement {kind} poison, ptr {one}, i32 0")
+        all_ = w.op(f"shufflevector {kind} {first}, {kind} poison, <{self.width} x i32> zeroinitializer")
+        return w.select(self.mask, kind, found, all_, test)
+
+    def _row(self, row: str, first: int, count: int) -> str:
+        """``count`` scalars of the element at ``row``, from ``first`` on, as a vector of 4."""
+        w, s = self.w, self.leaves[0][0]
+        kind, nbytes = typed(s, count), s.bits // 8
+        at = w.op(f"getelementptr i8, ptr {row}, i64 {first * nbytes}")
+        x = w.op(f"load {kind}, ptr {at}, align {nbytes}{self.note}")
+        return x if count == 4 else shuffle(w, kind, x, "poison", [*range(count), *[0] * (4 - count)])
 
     def _load_masked(self) -> list[str]:
         w, n, s = self.w, len(self.leaves), _stored(self.leaves[0][0])

@@ -40,6 +40,33 @@ def join(w: Writer, t: Scalar, pieces: Sequence[str]) -> str:
     return parts[0]
 
 
+def transposed(w: Writer, t: LaneScalar, registers: Sequence[str]) -> list[str]:
+    """Return 2 or 4 registers of type ``t`` transposed, seen as blocks of as many lanes.
+
+    Block ``q`` of register ``k`` gets what block ``q`` of all has at ``k``.
+    """
+    n = len(registers)
+    if n == 2:
+        return _mixed(w, t, registers[0], registers[1], n, 1)
+    low = _mixed(w, t, registers[0], registers[1], n, 1), _mixed(w, t, registers[2], registers[3], n, 1)
+    return [x for k in range(2) for x in _mixed(w, t, low[0][k], low[1][k], n, 2)]
+
+
+def _mixed(w: Writer, t: LaneScalar, a: str, b: str, block: int, size: int) -> list[str]:
+    """Of each block the first halves of ``a`` and ``b``, then the second ones, ``size`` lanes of each in turn."""
+    half, made = block // 2, []
+    for first in (0, half):
+        picks = [
+            source + at + first + k + n
+            for at in range(0, t.width, block)
+            for k in range(0, half, size)
+            for source in (0, t.width)
+            for n in range(size)
+        ]
+        made.append(shuffle(w, register_type(t), a, b, picks))
+    return made
+
+
 def from_lanes(w: Writer, t: LaneScalar, x: str) -> list[str]:
     """Return each lane of ``x``."""
     return [w.op(f"extractelement {register_type(t)} {x}, i32 {k}") for k in range(t.width)]
