@@ -255,6 +255,30 @@ def test_files(tmp_path, codec):
     np.testing.assert_array_equal(copied.get_tiles().numpy(), volume.get_tiles().numpy())
 
 
+def test_several_grids_of_a_file(tmp_path):
+    arrays = [rng.normal(size=(9, 3, 4)).astype(np.float32), rng.integers(0, 9, (2, 2, 20)).astype(np.int32)]
+    first, second = (wp.Volume.load_from_numpy(a, bg_value=bg) for a, bg in zip(arrays, (0.0, 0), strict=True))
+    files = [v.save_to_nvdb(tmp_path / "a.nvdb").read_bytes() for v in (first, second)]
+    head, start = 16, 193  # of the file, and of its grid
+    both = b"".join([files[0][:12], b"\2\0", files[0][14:head], *(f[head:start] for f in files)])
+    both += b"".join(f[start:] for f in files)
+    loaded = wp.Volume.load_from_nvdb(both)
+    following = loaded.load_next_grid()
+    assert (loaded.dtype, following.dtype) == (wp.float32, wp.int32)
+    for n, (made, wanted) in enumerate(((loaded, first), (following, second))):
+        assert made.get_grid_info()[2:4] == (n, 2)
+        np.testing.assert_array_equal(made.array().numpy()[32:], wanted.array().numpy()[32:])
+    assert following.load_next_grid() is None
+    assert first.load_next_grid() is None
+    damaged = bytearray(both)
+    damaged[head + 2 * (start - head) + len(files[0]) - start] ^= 255  # the mark of the second grid
+    loaded = wp.Volume.load_from_nvdb(bytes(damaged))
+    with pytest.raises(nanovdb.Damaged, match="signature is missing"):
+        loaded.load_next_grid()
+    with pytest.raises(nanovdb.Damaged):
+        wp.Volume.load_from_nvdb(both[:-1])
+
+
 @pytest.mark.parametrize("codec", ["none", "zip"])
 def test_damaged_files_raise(tmp_path, codec):
     """Each byte of headers and links that is changed gives an exception, or a volume that can be read."""

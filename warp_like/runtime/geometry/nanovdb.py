@@ -335,6 +335,8 @@ def _loaded(raw: bytes) -> Bytes:
             raise Damaged("the NanoVDB file ends too early")
         parts.append(_unpacked(raw[at : at + stored], codec, size))
         at += stored
+    if len(parts) > 1:  # files need not number their grids
+        parts = [p[:24] + struct.pack("<2I", n, len(parts)) + p[32:] for n, p in enumerate(parts)]
     return np.frombuffer(b"".join(parts), np.uint8).copy()
 
 

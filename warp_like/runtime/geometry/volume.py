@@ -80,6 +80,7 @@ class Volume(Queried):
     def _adopt(self, data: nanovdb.Bytes) -> None:
         self.device = get_device("cpu")
         grid = nanovdb.Grid(data)
+        self._following = data[grid.data.size :].copy()  # the grids behind this one
         words = -(-grid.data.size // 8)
         self._data = new_array(element_type(dtypes.uint64), (words,), self.device, zero=True)  # aligned
         view = self._data.numpy().view(np.uint8)
@@ -228,7 +229,7 @@ class Volume(Queried):
 
     @classmethod
     def load_from_nvdb(cls, file_or_buffer: Any, device: Any = None) -> Volume:
-        """Return the first grid of a NanoVDB file.
+        """Return the first grid of a NanoVDB file; ``load_next_grid`` gives the others.
 
         Args:
             file_or_buffer: A file opened for reading bytes, or its bytes.
@@ -243,8 +244,22 @@ class Volume(Queried):
         raw = file_or_buffer.read() if hasattr(file_or_buffer, "read") else file_or_buffer
         return cls._of(nanovdb.loaded(bytes(raw)))
 
+    def load_next_grid(self) -> Volume | None:
+        """Return the grid that follows this one in the file or in the bytes that it was loaded from; None at the end.
+
+        Raises:
+            RuntimeError: The grid is damaged, or of a type that is not in this release.
+
+        Example:
+            >>> volume = wp.Volume.load_from_numpy(np.ones((2, 2, 2), np.float32))
+            >>> print(volume.load_next_grid())
+            None
+        """
+        index, count = (int(n) for n in self._grid.data[24:32].view(np.uint32))
+        return Volume._of(self._following) if self._following.size and index + 1 < count else None
+
     def save_to_nvdb(self, path: Any, codec: str = "none") -> Any:
-        """Write the volume to a NanoVDB file, which OpenVDB's tools and Warp read.
+        """Write the volume to a NanoVDB file of this one grid, which OpenVDB's tools and Warp read.
 
         Args:
             path: Where.
