@@ -30,6 +30,10 @@ def area(verts, triangles):
     return np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
 
 
+def euler_characteristic(verts, triangles):
+    return len(verts) - len(triangles) // 2  # a closed surface has three edges for two triangles
+
+
 def grid(*counts):
     return np.meshgrid(*(np.linspace(-1, 1, n) for n in counts), indexing="ij")
 

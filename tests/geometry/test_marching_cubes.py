@@ -6,7 +6,7 @@ from scipy.spatial import cKDTree
 
 import warp_like as wp
 import warp_like.geometry
-from tests.geometry.surfaces import add_squares, area, grid, open_edges, surrounded, volume
+from tests.geometry.surfaces import add_squares, area, euler_characteristic, grid, open_edges, surrounded, volume
 from warp_like.geometry import cube_cases
 
 Cubes = wp.geometry.IsoSurfaceMarchingCubes
@@ -35,10 +35,6 @@ def crossings(field, threshold):
 def are_the_same_points(a, b):
     near = [cKDTree(p).query(q)[0].max(initial=0) for p, q in ((a, b), (b, a))] if len(a) else [0]
     return len(a) == len(b) and max(near) < 2e-5
-
-
-def euler_characteristic(verts, triangles):
-    return len(verts) - len(triangles) // 2  # a closed surface has three edges for two triangles
 
 
 @pytest.mark.parametrize(

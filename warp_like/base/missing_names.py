@@ -24,8 +24,8 @@ MISSING: dict[str, str] = {
         "options of snippets' builds are": ("ModuleBuildOptions"),
         "this part of the module is": (
             "geometry.SweptVolumeSignMode geometry.delaunay_edge_flip "
-            "geometry.find_triangle_neighbor_edge_index geometry.lipschitz_octree geometry.sparse_marching_cubes "
-            "geometry.sparse_marching_cubes_from_cells geometry.swept_volume_bounds geometry.swept_volume_field "
+            "geometry.find_triangle_neighbor_edge_index "
+            "geometry.swept_volume_bounds geometry.swept_volume_field "
             "geometry.swept_volume_mesh geometry.swept_volume_sdf geometry.tri_tri_adjacency"
         ),
         "the module is": ("fem"),

@@ -8,9 +8,18 @@ from __future__ import annotations
 from warp_like.base import missing_names as _missing_names
 from warp_like.geometry.iso_surface import IsoSurfaceBase
 from warp_like.geometry.marching_cubes import IsoSurfaceMarchingCubes
+from warp_like.geometry.octree import lipschitz_octree, sparse_marching_cubes
+from warp_like.geometry.sparse_cubes import sparse_marching_cubes_from_cells
 from warp_like.geometry.surface_nets import IsoSurfaceNets
 
-__all__ = ["IsoSurfaceBase", "IsoSurfaceMarchingCubes", "IsoSurfaceNets"]
+__all__ = [
+    "IsoSurfaceBase",
+    "IsoSurfaceMarchingCubes",
+    "IsoSurfaceNets",
+    "lipschitz_octree",
+    "sparse_marching_cubes",
+    "sparse_marching_cubes_from_cells",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -36,7 +36,8 @@ def require_threshold(function: str, threshold: Any) -> float:
     return value
 
 
-def _require_corner(function: str, name: str, corner: Bound) -> Any:
+def require_corner(function: str, name: str, corner: Bound) -> Any:
+    """Return a corner of a domain as a ``wp.vec3``."""
     try:
         values = [float(c) for c in corner]
     except (TypeError, ValueError):
@@ -50,8 +51,8 @@ def _require_corner(function: str, name: str, corner: Bound) -> Any:
 
 def place_domain(function: str, shape: tuple[int, ...], lower: Bound, upper: Bound) -> tuple[Any, Any]:
     """Return where the first node of the grid is, and the distances between neighbouring nodes, both ``wp.vec3``."""
-    begin = _require_corner(function, "lower", (0.0, 0.0, 0.0) if lower is None else lower)
-    end = _require_corner(function, "upper", [n - 1.0 for n in shape] if upper is None else upper)
+    begin = require_corner(function, "lower", (0.0, 0.0, 0.0) if lower is None else lower)
+    end = require_corner(function, "upper", [n - 1.0 for n in shape] if upper is None else upper)
     return begin, wp.vec3(*((end[i] - begin[i]) / (shape[i] - 1) for i in range(3)))
 
 
