@@ -200,10 +200,10 @@ def optimised(
         f = passes.prepare(lower_gradients(f, options), options, keep_customs=customs or signature.saves_results)
         if signature.saves_results:
             run = Runner("saved_results", f, options)
-            if customs:
-                run("load_results", functools.partial(load_results, block_dim=options.block_dim))
-            else:
+            if not customs:
                 run("save_results", functools.partial(save_results, block_dim=options.block_dim))
+            else:
+                run("load_results", functools.partial(load_results, block_dim=options.block_dim))
             f = run.function if customs else passes.prepare(run.function, options)
     if signature.wrt is not None:
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated
