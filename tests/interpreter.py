@@ -7,7 +7,7 @@ errors.
 
 Scalars are NumPy scalars, vec, mat and quat NumPy arrays that nobody changes in place, structs tuples. A bfloat16
 is held as a float32 that is rounded after each operation; an array of bfloat16 may be given as uint16 (bits) or
-float32.
+float32. A tile of structs is an array of tuples.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import Elementwise, Expand, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_count, element_shape, scalar_of
+from warp_like.ir.types import Array, Scalar, Struct, Tile, Type, bfloat16, element_count, element_shape, scalar_of
 from warp_like.passes.bodies import body_of
 from warp_like.values.struct import structured_dtype
 
@@ -100,7 +100,29 @@ def _form(t: Type) -> tuple[np.dtype[Any], tuple[int, ...], bool, bool]:
 
 def coerce(value: Any, t: Type) -> Any:
     """``value`` as a value of ``t``: the dtype, the shape, and bfloat16's rounding."""
-    return _formed(value, _form(t))
+    return value if _has_fields(t) else _formed(value, _form(t))
+
+
+def _has_fields(t: Type) -> bool:
+    """Whether ``t`` is a struct or a tile of these; values of such types are what they were made of."""
+    return isinstance(t.dtype if isinstance(t, Tile) else t, Struct)
+
+
+def _uniform(value: Any, t: Type) -> Any:
+    """A value of ``t``, a vector, matrix or tile, whose elements are all ``value``; of structs an array of tuples."""
+    if not (isinstance(t, Tile) and isinstance(t.dtype, Struct)):
+        return coerce(np.broadcast_to(value, element_shape(t)), t)
+    made = np.empty(t.shape, object)
+    for at in np.ndindex(t.shape):
+        made[at] = value
+    return made
+
+
+def _anything(t: Type) -> Any:
+    """A value of ``t`` that no program may look at."""
+    if isinstance(t, Struct):
+        return tuple(_anything(f) for _, f in t.fields)
+    return _uniform(_anything(t.dtype) if isinstance(t, Tile) else 77, t)
 
 
 def _formed(value: Any, form: tuple[np.dtype[Any], tuple[int, ...], bool, bool]) -> Any:
@@ -294,11 +316,11 @@ def _components(m: _Thread, o: ops.Components, env: Env) -> list[Any]:
 
 
 def _empty(m: _Thread, o: ops.Empty, env: Env) -> list[Any]:
-    return [coerce(np.full(element_shape(o.result.type), 77), o.result.type)]
+    return [_anything(o.result.type)]
 
 
 def _fill(m: _Thread, o: ops.Fill, env: Env) -> list[Any]:
-    return [coerce(np.broadcast_to(env[o.x], element_shape(o.result.type)), o.result.type)]
+    return [_uniform(env[o.x], o.result.type)]
 
 
 def _local_array(m: _Thread, o: ops.LocalArray, env: Env) -> list[Any]:
@@ -594,13 +616,14 @@ class _Meaning:
         self.body, self.scalar, self.fn = _lookup(name, types)
         if self.body is None and self.scalar is None and self.fn is None:
             raise NotImplementedError(f"the interpreter does not know {name}({', '.join(map(str, types))})")
-        self.forms = [_form(t) for t in results] if self.fn is not None else []
+        self.forms = [None if _has_fields(t) else _form(t) for t in results] if self.fn is not None else []
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         if self.fn is not None:
             got = self.fn(*args)
             several = got if isinstance(got, tuple) else (got,)
-            return [_formed(x, form) for x, form in zip(several, self.forms, strict=True)]
+            pairs = zip(several, self.forms, strict=True)
+            return [x if form is None else _formed(x, form) for x, form in pairs]
         if self.body is not None:
             return _Thread((0,), (1,), [], [MAX_STEPS], _of_bodies).call(self.body, args)
         assert self.scalar is not None

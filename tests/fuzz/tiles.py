@@ -476,7 +476,6 @@ ARRAYS = {"x1": 1, "x2": 2, "x3": 3, "x4": 4, "y": 3, "acc1": 1, "acc2": 2}
 
 def program(kind: str, w: TileWriter) -> Program:
     """The program that a writer makes."""
-    compound = isinstance(w, PartTileWriter)
     w.budget = w.number(3, 6) if w.differentiable else w.number(6, 14)
     begun(w)
     while w.budget > 0:
@@ -494,9 +493,9 @@ def program(kind: str, w: TileWriter) -> Program:
         {"max_unroll": 0},
         {"max_unroll": 64, "vector_width": w.pick([0, 4])},
         {"device": "emulated"},
+        {"device": "interpreter"},
         {"deterministic": True} if w.differentiable else {"mode": "debug", "vector_width": w.pick([0, 1])},
     ]
-    others += [{"device": "interpreter"}] * (not compound)  # which has no tiles of structs
     settings = ({}, *w.r.sample(others, 1 if w.differentiable else 3))
     grids = ((w.pick([1, 2, 4, THREADS, THREADS]),),)
     source = "\n".join([functions(w) + "@wp.kernel", f"def k({', '.join([*params, 'n: int'])}):", *w.lines]) + "\n"
