@@ -2,6 +2,7 @@
 #include "wide_bvh.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -122,18 +123,34 @@ class Widener {
     const int32_t* order_ = nullptr;
 };
 
+float larger(float a, float b) { return a > b ? a : b; }
+float largest(float x, float y, float z) { return larger(std::fabs(x), larger(std::fabs(y), std::fabs(z))); }
+
+// A power of 2 that makes a length about 1. Products of four lengths leave the range of float from 1e9 on, and below
+// 1e-10.
+float scale_of(float length) {
+    uint32_t bits;
+    std::memcpy(&bits, &length, sizeof bits);
+    bits = 0x7F000000u - (bits & 0x7F800000u);
+    float scale;
+    std::memcpy(&scale, &bits, sizeof scale);
+    return scale;
+}
+
 // Finds the faces that have no area beside their longest edge, so that no point of them counts as the nearest.
 void mark_degenerate(FaceBlock& block) {
     const auto& p = block.corner;
     bool degenerate[kWide];
     for (int k = 0; k < kWide; ++k) {  // vectors of faces
-        const float ex = p[3][k] - p[0][k], ey = p[4][k] - p[1][k], ez = p[5][k] - p[2][k];
-        const float fx = p[6][k] - p[0][k], fy = p[7][k] - p[1][k], fz = p[8][k] - p[2][k];
-        const float gx = p[6][k] - p[3][k], gy = p[7][k] - p[4][k], gz = p[8][k] - p[5][k];
+        float ex = p[3][k] - p[0][k], ey = p[4][k] - p[1][k], ez = p[5][k] - p[2][k];
+        float fx = p[6][k] - p[0][k], fy = p[7][k] - p[1][k], fz = p[8][k] - p[2][k];
+        float gx = p[6][k] - p[3][k], gy = p[7][k] - p[4][k], gz = p[8][k] - p[5][k];
+        const float s = scale_of(larger(largest(ex, ey, ez), largest(fx, fy, fz)));
+        ex *= s, ey *= s, ez *= s, fx *= s, fy *= s, fz *= s, gx *= s, gy *= s, gz *= s;
         const float e = ex * ex + ey * ey + ez * ez, f = fx * fx + fy * fy + fz * fz;
         const float g = gx * gx + gy * gy + gz * gz;
         const float x = ey * fz - ez * fy, y = ez * fx - ex * fz, z = ex * fy - ey * fx;
-        const float longer = e > f ? e : f, longest = longer > g ? longer : g;
+        const float longest = larger(larger(e, f), g);
         degenerate[k] = !(x * x + y * y + z * z > 1.0e-12f * longest * longest);
     }
     for (int k = 0; k < kWide; ++k) {

@@ -273,6 +273,39 @@ inline V to_segment(const V* x, const V* edge) {
     return dot(y, y);
 }
 
+// The weights of a face's second and third corner at the point of its plane below a point; returns the square of the
+// length of the normal.
+inline V weights(const V* ab, const V* ac, const V* to_a, V* v, V* w) {
+    V normal[3], side[3];
+    cross(ab, ac, normal);
+    const V size = dot(normal, normal);
+    cross(ab, to_a, side);
+    *w = _mm256_div_ps(dot(side, normal), size);
+    cross(to_a, ac, side);
+    *v = _mm256_div_ps(dot(side, normal), size);
+    return size;
+}
+
+// The same for faces so large or so small that products of four lengths leave the range of floats: by powers of 2 that
+// make edges about 1 long.
+V scaled_weights(const V* ab, const V* ac, const V* to_a, V* v, V* w) {
+    const V sign = all(-0.0f);
+    V largest = _mm256_setzero_ps();
+    for (int k = 0; k < 3; ++k) {
+        largest = _mm256_max_ps(_mm256_andnot_ps(sign, ab[k]), largest);
+        largest = _mm256_max_ps(_mm256_andnot_ps(sign, ac[k]), largest);
+    }
+    const __m256i exponent = _mm256_and_si256(_mm256_castps_si256(largest), _mm256_set1_epi32(0x7F800000));
+    const V scale = _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_set1_epi32(0x7F000000), exponent));
+    V scaled[3][3];
+    for (int k = 0; k < 3; ++k) {
+        scaled[0][k] = _mm256_mul_ps(ab[k], scale);
+        scaled[1][k] = _mm256_mul_ps(ac[k], scale);
+        scaled[2][k] = _mm256_mul_ps(to_a[k], scale);
+    }
+    return weights(scaled[0], scaled[1], scaled[2], v, w);
+}
+
 // The squares of the distances of a point to the faces of a block: each is that to some point of the face, so that
 // rounding which takes the wrong one is no larger than the distance between both.
 inline V distances_sq(const FaceBlock& block, const V* x) {
@@ -282,13 +315,11 @@ inline V distances_sq(const FaceBlock& block, const V* x) {
         to_a[k] = _mm256_sub_ps(x[k], a), to_b[k] = _mm256_sub_ps(x[k], b);
         ab[k] = _mm256_sub_ps(b, a), ac[k] = _mm256_sub_ps(c, a), bc[k] = _mm256_sub_ps(c, b);
     }
-    V normal[3], side[3];
-    cross(ab, ac, normal);
-    const V size = dot(normal, normal);
-    cross(ab, to_a, side);
-    const V w = _mm256_div_ps(dot(side, normal), size);  // the weight of the third corner
-    cross(to_a, ac, side);
-    const V v = _mm256_div_ps(dot(side, normal), size);  // of the second
+    V v, w;
+    const V size = weights(ab, ac, to_a, &v, &w);
+    const V extreme =
+        _mm256_or_ps(_mm256_cmp_ps(size, all(1.0e-28f), _CMP_LT_OQ), _mm256_cmp_ps(size, all(1.0e28f), _CMP_GT_OQ));
+    if (bits_of(extreme)) scaled_weights(ab, ac, to_a, &v, &w);
     const V zero = _mm256_setzero_ps();
     const V u = _mm256_sub_ps(_mm256_sub_ps(all(1.0f), v), w);
     const V inside = _mm256_cmp_ps(_mm256_min_ps(_mm256_min_ps(u, v), w), zero, _CMP_GE_OQ);

@@ -113,6 +113,23 @@ def test_both_find_what_brute_force_finds(both, leaf_size):
 
 
 @native
+@pytest.mark.parametrize("exponent", [-40, 37])
+def test_size_does_not_matter(both, exponent):
+    """Scaling by a power of 2 rounds nothing: the same faces, the same distances."""
+    for name, p, faces in shapes():
+        p = p.astype(np.float32)
+        x, d = queries(p)
+        plain = both(made(p, faces), x, d, np.inf)
+        scale = np.float32(2.0**exponent)
+        for (face, t, y), (faces_of, ts, ys) in zip(
+            plain, both(made(p * scale, faces), x * scale, d * scale, np.inf), strict=True
+        ):
+            np.testing.assert_array_equal(faces_of, face, name)
+            np.testing.assert_array_equal(ts, t, name)
+            np.testing.assert_array_equal(ys, y * scale, name)
+
+
+@native
 def test_a_fan_is_closed(both):
     """Rays at the edges and the middle of a fan of slivers meet it, from wherever they come."""
     a = np.linspace(0, 2 * np.pi, 400, endpoint=False)

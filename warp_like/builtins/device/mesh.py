@@ -228,13 +228,28 @@ def face_word(corners, at):
     return _constant_at(corners, at + 72, int32)
 
 
+def edge_scale(e, f):
+    # A power of 2 by which two edges of a face are about 1 long: products of four lengths leave the range of float32 from
+    # edges of 1e9 on, and below 1e-10. It rounds nothing, and weights and directions do not depend on it.
+    x = max(abs(e[0]), max(abs(e[1]), abs(e[2])))
+    y = max(abs(f[0]), max(abs(f[1]), abs(f[2])))
+    return _detached(cast(2130706432 - (cast(max(x, y), int32) & 2139095040), float32))
+
+
+def face_normal(p, q, r):
+    # Of some length.
+    s = _edge_scale(q - p, r - p)
+    return cross((q - p) * s, (r - p) * s)
+
+
 def ray_on_face(start, dir, p, q, r):
     # Where a ray meets the plane of a triangle: how far, and the weights of two corners.
-    n = cross(q - p, r - p)
+    s = _edge_scale(q - p, r - p)
+    n = cross((q - p) * s, (r - p) * s)
     t = dot(p - start, n) / dot(dir, n)
     x = start + dir * t
     size = dot(n, n)
-    return t, dot(cross(r - q, x - q), n) / size, dot(cross(p - r, x - r), n) / size
+    return t, dot(cross((r - q) * s, (x - q) * s), n) / size, dot(cross((p - r) * s, (x - r) * s), n) / size
 
 
 def query_ray(id, start, dir, max_t, root):
@@ -244,7 +259,7 @@ def query_ray(id, start, dir, max_t, root):
         face = _mesh_ray_search(id, _detached(start), _detached(dir), _detached(max_t), root, 0)
     if face >= 0:
         p, q, r = _mesh_corners(id, face)
-        n = cross(q - p, r - p)
+        n = _face_normal(p, q, r)
         t, u, v = _ray_on_face(start, dir, p, q, r)
         found.result = True
         found.face = face
@@ -294,13 +309,14 @@ def count_intersections(id, start, dir, root):
 
 def closest_on_face(x, p, q, r):
     # Ericson (2005), Real-Time Collision Detection, section 5.1.5: the weights of the first two corners.
-    e, f, g = q - p, r - p, x - p
+    s = _edge_scale(q - p, r - p)
+    e, f, g = (q - p) * s, (r - p) * s, (x - p) * s
     d1, d2 = dot(e, g), dot(f, g)
     u, v = float32(1.0), float32(0.0)
     if d1 > 0.0 or d2 > 0.0:
-        h = x - q
+        h = (x - q) * s
         d3, d4 = dot(e, h), dot(f, h)
-        k = x - r
+        k = (x - r) * s
         d5, d6 = dot(e, k), dot(f, k)
         va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
         if d3 >= 0.0 and d4 <= d3:
@@ -316,19 +332,25 @@ def closest_on_face(x, p, q, r):
             u = 0.0
             v = 1.0 - (d4 - d3) / ((d4 - d3) + (d5 - d6))
         else:
-            s = 1.0 / (va + vb + vc)
-            v = vb * s
-            u = 1.0 - v - vc * s
+            inverse = 1.0 / (va + vb + vc)
+            v = vb * inverse
+            u = 1.0 - v - vc * inverse
     return u, v
+
+
+def has_area(p, q, r):
+    # Beside the longest edge; false also where a corner is NaN, or edges are no numbers.
+    s = _edge_scale(q - p, r - p)
+    e, f, g = (q - p) * s, (r - p) * s, (r - q) * s
+    n = cross(e, f)
+    longest = max(dot(e, e), max(dot(f, f), dot(g, g)))
+    return dot(n, n) > 1.0e-12 * longest * longest
 
 
 def face_distance_sq(x, p, q, r):
     # -1 for a degenerate face.
-    e, f = q - p, r - p
-    n = cross(e, f)
     d = float32(-1.0)
-    longest = max(dot(e, e), max(dot(f, f), dot(r - q, r - q)))
-    if dot(n, n) > 1.0e-12 * longest * longest:
+    if _has_area(p, q, r):
         u, v = _closest_on_face(x, p, q, r)
         y = p * u + q * v + r * (1.0 - u - v) - x
         d = dot(y, y)
@@ -410,7 +432,7 @@ def is_inside(id, x):
         face = _mesh_ray_search(id, x, dir, INFINITY, -1, 0)
         if face >= 0:
             p, q, r = _face_corners(_mesh(id, "points"), _mesh(id, "indices"), face)
-            if dot(dir, cross(q - p, r - p)) > 0.0:
+            if dot(dir, _face_normal(p, q, r)) > 0.0:
                 votes += 1
     return votes > 1
 
@@ -447,7 +469,7 @@ def eval_face_normal(id, face):
     n = vec3f(0.0, 0.0, 0.0)
     if _mesh_has_face(id, face):
         p, q, r = _mesh_corners(id, face)
-        n = normalize(cross(q - p, r - p))
+        n = normalize(_face_normal(p, q, r))
     return n
 
 

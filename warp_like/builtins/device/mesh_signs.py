@@ -51,7 +51,7 @@ def pseudo_normal(id, y, eps):
         p, q, r = _held_corners(id, face)
         away = _face_distance_sq(y, p, q, r)
         if away >= 0.0 and away <= eps * eps:
-            n += normalize(cross(q - p, r - p)) * _angle_at(y, p, q, r, eps * eps)
+            n += normalize(_face_normal(p, q, r)) * _angle_at(y, p, q, r, eps * eps)
     return n
 
 

@@ -29,7 +29,7 @@ from warp_like.values.dtypes import float32, int32
 
 tid, cast, min_, max_, clamp = (Builtin(name) for name in ("tid", "cast", "min", "max", "clamp"))
 isnan, atomic_min, atomic_max = (Builtin(name) for name in ("isnan", "atomic_min", "atomic_max"))
-cross, dot = Builtin("cross"), Builtin("dot")
+has_area = Builtin("_has_area")
 vec3: Any = from_ir(ir.Vec(3, ir.float32))
 CODE_BITS = 30
 
@@ -233,10 +233,7 @@ def _fill_blocks(
         blocks[at + 8 * k] = cast(p[k], int32)
         blocks[at + 8 * (3 + k)] = cast(q[k], int32)
         blocks[at + 8 * (6 + k)] = cast(r[k], int32)
-    e, f, g = q - p, r - p, r - q
-    n = cross(e, f)
-    longest = max_(dot(e, e), max_(dot(f, f), dot(g, g)))
-    if not dot(n, n) > 1.0e-12 * longest * longest:
+    if not has_area(p, q, r):
         face = -1 - face
     blocks[at + 72] = face
 
