@@ -76,6 +76,29 @@ def test_meshes(device):
         wp.Mesh(points, mesh.indices, support_winding_number=True)
 
 
+def test_graphs_refit_to_the_points_of_the_time(device):
+    """A graph from before other points were assigned reads those, boxes and corners alike."""
+    p, faces = ball(3)
+    x, d = (wp.array(a, dtype=wp.vec3, device=device) for a in points_and_directions(30))
+    mesh = wp.Mesh(wp.array(p, dtype=wp.vec3, device=device), wp.array(faces.ravel(), dtype=int, device=device))
+    with wp.ScopedCapture(device) as capture:
+        mesh.refit()
+
+    def found():
+        out = wp.zeros(30, dtype=float, device=device)
+        wp.launch(depths, dim=30, inputs=[mesh.id, x, d], outputs=[out], device=device)
+        return out.numpy()
+
+    mesh.points = wp.array(2.0 * p, dtype=wp.vec3, device=device)
+    wanted = found()
+    mesh.points.assign(p)
+    mesh.refit()
+    assert (found() != wanted).any()
+    mesh.points.assign(2.0 * p)
+    wp.capture_launch(capture.graph)
+    np.testing.assert_array_equal(found(), wanted)
+
+
 def test_gradients_under_captures(device):
     """Each run of a graph adds to the gradient of the capture; launches before and after it to that of the time."""
     p, faces = ball(3)

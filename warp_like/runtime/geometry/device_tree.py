@@ -18,6 +18,7 @@ from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array, new_array
 from warp_like.runtime.arrays.creation import copy
+from warp_like.runtime.arrays.objects import Id
 from warp_like.runtime.kernels.decorators import func, kernel
 from warp_like.runtime.launching.launch import launch
 from warp_like.runtime.memory.allocation import element_type
@@ -25,11 +26,11 @@ from warp_like.runtime.memory.device import Device
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.runtime.operations.algorithms import radix_sort_pairs
 from warp_like.values import from_ir
-from warp_like.values.dtypes import float32, int32
+from warp_like.values.dtypes import float32, int32, uint64
 
 tid, cast, min_, max_, clamp = (Builtin(name) for name in ("tid", "cast", "min", "max", "clamp"))
 isnan, atomic_min, atomic_max = (Builtin(name) for name in ("isnan", "atomic_min", "atomic_max"))
-has_area = Builtin("_has_area")
+mesh_get_point, has_area = Builtin("mesh_get_point"), Builtin("_has_area")
 vec3: Any = from_ir(ir.Vec(3, ir.float32))
 CODE_BITS = 30
 
@@ -222,13 +223,11 @@ def _box_inner(depths: array[int], depth: int, nodes: array[int]) -> None:
 
 
 @kernel
-def _fill_blocks(
-    points: array[vec3], indices: array[int], order: array[int], places: array[int], blocks: array[int]
-) -> None:
+def _fill_blocks(mesh: uint64, order: array[int], places: array[int], blocks: array[int]) -> None:
     i = tid()
     at, face = 80 * (i // 8) + i % 8, order[i]
     places[i] = at
-    p, q, r = points[indices[3 * face]], points[indices[3 * face + 1]], points[indices[3 * face + 2]]
+    p, q, r = mesh_get_point(mesh, 3 * face), mesh_get_point(mesh, 3 * face + 1), mesh_get_point(mesh, 3 * face + 2)
     for k in range(3):
         blocks[at + 8 * k] = cast(p[k], int32)
         blocks[at + 8 * (3 + k)] = cast(q[k], int32)
@@ -338,7 +337,7 @@ class DeviceFaces:
         self.places = new_array(element_type(int32), (tree.count,), tree.device, zero=False)
         self.blocks = new_array(element_type(int32), (80 * -(-tree.count // 8),), tree.device, zero=True)
 
-    def fit(self, points: array, indices: array) -> None:
-        """Fit it to points that have moved. The tree is fitted by itself."""
-        args = [points, indices, self.tree.order, self.places, self.blocks]
+    def fit(self, mesh: Id) -> None:
+        """Fit it to points of the mesh that have moved. The tree is fitted by itself."""
+        args = [mesh, self.tree.order, self.places, self.blocks]
         launch(_fill_blocks, self.tree.count, args, device=self.tree.device, record_tape=False)

@@ -15,6 +15,7 @@ from warp_like.runtime.geometry.bvh import (
     MOST_ITEMS,
     VEC3,
     BvhConstructor,
+    FaceTree,
     Tree,
     checked,
     faces_of,
@@ -27,21 +28,17 @@ from warp_like.runtime.launching.launch import launch
 from warp_like.runtime.memory.allocation import element_type
 from warp_like.runtime.memory.recorder import refuse_capture
 from warp_like.values import from_ir
-from warp_like.values.dtypes import float32
+from warp_like.values.dtypes import float32, uint64
 
-tid, min_, max_ = Builtin("tid"), Builtin("min"), Builtin("max")
+tid, min_, max_, mesh_get_point = (Builtin(name) for name in ("tid", "min", "max", "mesh_get_point"))
 vec3: Any = from_ir(VEC3)
 
 
 @kernel
-def _face_boxes(
-    points: array[vec3],
-    indices: array[int],
-    lowers: array[vec3],
-    uppers: array[vec3],
-) -> None:
+def _face_boxes(mesh: uint64, lowers: array[vec3], uppers: array[vec3]) -> None:
+    """By the mesh's id, so that a graph that was captured before other points were assigned reads those."""
     i = tid()
-    p, q, r = points[indices[3 * i]], points[indices[3 * i + 1]], points[indices[3 * i + 2]]
+    p, q, r = mesh_get_point(mesh, 3 * i), mesh_get_point(mesh, 3 * i + 1), mesh_get_point(mesh, 3 * i + 2)
     lowers[i] = min_(p, min_(q, r))
     uppers[i] = max_(p, max_(q, r))
 
@@ -115,10 +112,12 @@ class Mesh(Queried):
         self._tree = tree_on(self.device, count, min(leaf_size, LARGEST_LEAF))
         self._bvh = Descriptor(ObjectKind.BVH, self.device)
         self._descriptor = Descriptor(self._kind, self.device)
+        # What the kernels read that find boxes and corners.
+        self._descriptor.publish(points=self._points, indices=self.indices, face_count=count)
         self._find_boxes()
         self._tree.build(self._lowers, self._uppers, self.groups, BvhConstructor.of(bvh_constructor))
         self._faces = faces_of(self._tree)
-        self._faces.fit(self._points, self.indices)
+        self._fit_faces()
         self._moments: array | None = None
         if support_winding_number:
             size = (16 * self._tree.node_count,)
@@ -150,8 +149,14 @@ class Mesh(Queried):
         return found
 
     def _find_boxes(self) -> None:
-        arrays = [self._points, self.indices, self._lowers, self._uppers]
-        launch(_face_boxes, self._tree.count, arrays, device=self.device, record_tape=False)
+        args = [self._descriptor.id, self._lowers, self._uppers]
+        launch(_face_boxes, self._tree.count, args, device=self.device, record_tape=False)
+
+    def _fit_faces(self) -> None:
+        if isinstance(self._faces, FaceTree):
+            self._faces.fit(self._points, self.indices)
+        else:
+            self._faces.fit(self._descriptor.id)
 
     def _find_moments(self) -> None:
         if self._moments is not None and isinstance(self._tree, Tree):
@@ -212,7 +217,7 @@ class Mesh(Queried):
         if not self.device.is_cpu:
             self._find_boxes()
             self._tree.refit(self._lowers, self._uppers)
-        self._faces.fit(self._points, self.indices)
+        self._fit_faces()
         self._find_moments()
         self._bvh.changed()
         self._descriptor.changed()
