@@ -348,8 +348,8 @@ def sparse_marching_cubes_from_cells(
         >>> import warp_like.geometry
         >>> outside = [[-1, 1, 1, 1, 1, 1, 1, 1]]  # all corners but the first one
         >>> verts, indices = wp.geometry.sparse_marching_cubes_from_cells([[0, 0, 0]], outside)
-        >>> sorted(verts.list()), indices.size
-        ([vec3f(0.0, 0.0, 0.5), vec3f(0.0, 0.5, 0.0), vec3f(0.5, 0.0, 0.0)], 3)
+        >>> sorted(verts.numpy().tolist()), indices.size
+        ([[0.0, 0.0, 0.5], [0.0, 0.5, 0.0], [0.5, 0.0, 0.0]], 3)
     """
     function = "sparse_marching_cubes_from_cells()"
     threshold = require_threshold(function, threshold)
