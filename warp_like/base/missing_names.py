@@ -23,10 +23,7 @@ MISSING: dict[str, str] = {
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),
         "options of snippets' builds are": ("ModuleBuildOptions"),
         "this part of the module is": (
-            "geometry.SweptVolumeSignMode geometry.delaunay_edge_flip "
-            "geometry.find_triangle_neighbor_edge_index "
-            "geometry.swept_volume_bounds geometry.swept_volume_field "
-            "geometry.swept_volume_mesh geometry.swept_volume_sdf geometry.tri_tri_adjacency"
+            "geometry.delaunay_edge_flip geometry.find_triangle_neighbor_edge_index geometry.tri_tri_adjacency"
         ),
         "the module is": ("fem"),
     }.items()

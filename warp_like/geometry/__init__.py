@@ -11,14 +11,26 @@ from warp_like.geometry.marching_cubes import IsoSurfaceMarchingCubes
 from warp_like.geometry.octree import lipschitz_octree, sparse_marching_cubes
 from warp_like.geometry.sparse_cubes import sparse_marching_cubes_from_cells
 from warp_like.geometry.surface_nets import IsoSurfaceNets
+from warp_like.geometry.swept_volume import (
+    SweptVolumeSignMode,
+    swept_volume_bounds,
+    swept_volume_field,
+    swept_volume_mesh,
+    swept_volume_sdf,
+)
 
 __all__ = [
     "IsoSurfaceBase",
     "IsoSurfaceMarchingCubes",
     "IsoSurfaceNets",
+    "SweptVolumeSignMode",
     "lipschitz_octree",
     "sparse_marching_cubes",
     "sparse_marching_cubes_from_cells",
+    "swept_volume_bounds",
+    "swept_volume_field",
+    "swept_volume_mesh",
+    "swept_volume_sdf",
 ]
 
 

@@ -185,6 +185,11 @@ class Mesh(Queried):
         self._descriptor.keep(self._bvh)
 
     @property
+    def support_winding_number(self) -> bool:
+        """Whether ``wp.mesh_query_point_sign_winding_number`` can be used."""
+        return self._moments is not None
+
+    @property
     def points(self) -> array:
         """The vertices. Other ones, as many, may be assigned, which refits the tree; not under a capture."""
         return self._points
