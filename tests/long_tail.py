@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,6 +16,23 @@ more = pytest.mark.more
 def tail(*values: Any) -> Any:
     """Return parameters of a test that only ``make test-long`` takes."""
     return pytest.param(*values, marks=pytest.mark.long)
+
+
+def crossed(*lists: Iterable[Any], every: int) -> list[Any]:
+    """Return all combinations of the values of ``lists``; those beyond each ``every``-th are the long tail's.
+
+    The suite takes them along diagonals, so that each value comes with ``1 / every`` of the values of each other list.
+    """
+    places = itertools.product(*(list(enumerate(values)) for values in lists))
+    return [
+        (pytest.param if sum(k for k, _ in place) % every == 0 else tail)(*(value for _, value in place))
+        for place in places
+    ]
+
+
+def name(value: Any) -> str | None:
+    """Return what a parameter is called in the name of a test: a kernel by its name, a dictionary by what it holds."""
+    return str(value) if isinstance(value, (dict, tuple)) else getattr(value, "key", getattr(value, "__name__", None))
 
 
 def seeds(count: int, *, few: int) -> list[Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed, name
 
 torch = pytest.importorskip("torch")
 
@@ -176,9 +177,7 @@ BEFORE = [
 """What was made of two tensors before they lose their memory, and runs afterwards."""
 
 
-@pytest.mark.parametrize("lose", LOSSES)
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("make", BEFORE)
+@pytest.mark.parametrize(("make", "which", "lose"), crossed(BEFORE, [0, 1], LOSSES, every=2), ids=name)
 def test_what_was_made_before_is_refused(make, which, lose):
     tensors = torch.ones(N), torch.zeros(N)
     run = make(*tensors)
@@ -298,10 +297,10 @@ USES = {
 }
 """What may be done with an array later: all of it touches the memory, or gives it to somebody who will."""
 
+VIEWS = [lambda a: a, lambda a: a[:], lambda a: a.reshape(N)]
 
-@pytest.mark.parametrize("lose", LOSSES)
-@pytest.mark.parametrize("view", [lambda a: a, lambda a: a[:], lambda a: a.reshape(N)])
-@pytest.mark.parametrize("use", USES)
+
+@pytest.mark.parametrize(("use", "view", "lose"), crossed(USES, VIEWS, LOSSES, every=3), ids=name)
 def test_arrays(use, view, lose):
     t = torch.ones(N)
     a = view(wp.from_torch(t))
@@ -339,9 +338,7 @@ def other_data_of_a_leaf(t):
 MOVES = [other_memory, other_data, other_data_of_a_leaf]
 
 
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("make", BEFORE)
+@pytest.mark.parametrize(("make", "which", "move"), crossed(BEFORE, [0, 1], MOVES, every=2), ids=name)
 def test_what_was_made_before_uses_the_memory_that_it_was_made_with(make, which, move):
     tensors = torch.ones(N), torch.zeros(N)
     run = make(*tensors)
@@ -355,8 +352,7 @@ def test_what_was_made_before_uses_the_memory_that_it_was_made_with(make, which,
     assert (tensors[1 - which] == left).all()
 
 
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(("use", "move"), crossed(USES, MOVES, every=3), ids=name)
 def test_arrays_keep_the_memory_that_they_were_made_with(use, move):
     t = torch.ones(N)
     a = wp.from_torch(t, requires_grad=False)

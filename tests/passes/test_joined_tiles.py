@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed, name
 from tests.passes.block_oracle import A2, COLUMNS, A, Pair, data, f64, slope
 
 COUNT = 16
@@ -223,8 +224,7 @@ ON_TILES = {
 }
 
 
-@pytest.mark.parametrize("block_dim", [2, 5, 8])
-@pytest.mark.parametrize("kernel", ON_TILES, ids=lambda k: k.key)
+@pytest.mark.parametrize(("kernel", "block_dim"), crossed(ON_TILES, [5, 8, 2], every=3), ids=name)
 def test_tiles(kernel: Any, block_dim: int) -> None:
     given = np.random.default_rng(3).uniform(-1.0, 1.0, (3, COUNT))
     x = wp.array(given, dtype=f64, requires_grad=True)

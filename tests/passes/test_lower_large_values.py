@@ -14,6 +14,7 @@ from tests.cuda_emulation import CudaKernel
 from tests.frontend.support import build
 from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
+from tests.long_tail import crossed, name
 from warp_like.backend.compile import to_ptx
 from warp_like.backend.nvptx import assemble
 from warp_like.backend.target import Options as Lowering
@@ -167,8 +168,7 @@ def require_same(found: list[Any], wanted: list[Any]) -> None:
         np.testing.assert_array_equal(x, y)
 
 
-@pytest.mark.parametrize("most", [2, 8, 10, 26])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("kernel", "most"), crossed(KERNELS, [2, 8, 10, 26], every=2), ids=name)
 def test_what_a_kernel_computes_is_the_same(kernel: Any, most: int, few_in_registers: Any) -> None:
     f = build(kernel)
     wanted = results(f, arguments())
@@ -178,8 +178,7 @@ def test_what_a_kernel_computes_is_the_same(kernel: Any, most: int, few_in_regis
     require_same(results(got, arguments()), wanted)
 
 
-@pytest.mark.parametrize("debug", [False, True])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("kernel", "debug"), crossed(KERNELS, [False, True], every=2), ids=name)
 def test_in_debug_mode(kernel: Any, debug: bool, few_in_registers: Any) -> None:
     f = build(kernel)
     wanted = results(f, arguments())

@@ -8,6 +8,7 @@ import pytest
 import warp_like as wp
 from tests.interpreter import run
 from tests.ir_builder import assert_same, count
+from tests.long_tail import crossed, name
 from tests.passes.tile_functions import after, expanded, tiles
 from warp_like.ir import ops
 from warp_like.passes.fuse import fuse
@@ -115,8 +116,7 @@ def test_what_is_left(kernel: Any, copies: int, versions: int):
     assert tiles(made) == copies
 
 
-@pytest.mark.parametrize("kernel", [k for k, _, _ in KERNELS], ids=lambda k: k.key)
-@pytest.mark.parametrize("one", [False, True], ids=["apart", "one array"])
+@pytest.mark.parametrize(("kernel", "one"), crossed([k for k, _, _ in KERNELS], [False, True], every=2), ids=name)
 def test_compiled_code_agrees(kernel: Any, one: bool):
     before = expanded(kernel)
     for rows, options in ((N, {}), (N - 1, {"vector_width": 4})):

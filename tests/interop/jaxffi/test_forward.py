@@ -13,7 +13,7 @@ jax = pytest.importorskip("jax")
 
 import warp_like as wp  # noqa: E402
 from tests.interop.jaxffi.kernels import advance, lookup, matmul, rotate, scale, total  # noqa: E402
-from tests.long_tail import tail  # noqa: E402
+from tests.long_tail import crossed, tail  # noqa: E402
 from warp_like.interop.jaxffi import jax_kernel  # noqa: E402
 
 jnp = jax.numpy
@@ -107,13 +107,11 @@ def test_jacobians(name, derivative):
 
 
 SECOND = [  # of two kinds of derivative; `jax.hessian` is forward over reverse mode
-    pytest.param(lambda f, w, a=a, b=b: a(b(f, w), w), id=f"{a.__name__}-{b.__name__}")
-    for a, b in itertools.product([jax.jacfwd, jax.jacrev], repeat=2)
+    lambda f, w, a=a, b=b: a(b(f, w), w) for a, b in itertools.product([jax.jacfwd, jax.jacrev], repeat=2)
 ]
 
 
-@pairs
-@pytest.mark.parametrize("second", SECOND)
+@pytest.mark.parametrize(("name", "second"), crossed(PAIRS, SECOND, every=2))
 def test_second_derivatives(name, second):
     ours, theirs, args = PAIRS[name]
     which = tuple(range(len(args)))

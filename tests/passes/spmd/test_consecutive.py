@@ -9,6 +9,7 @@ import pytest
 import warp_like as wp
 from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
+from tests.long_tail import crossed, name
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
@@ -124,8 +125,7 @@ def test_lanes_do_what_threads_do(kernel: Any, width: int):
         np.testing.assert_array_equal(b, a)
 
 
-@pytest.mark.parametrize("width", [2, 4, 8, 16, 32])
-@pytest.mark.parametrize("kernel", CASES, ids=lambda k: k.key)
+@pytest.mark.parametrize(("kernel", "width"), crossed(CASES, [2, 4, 8, 16, 32], every=2), ids=name)
 def test_compiled(kernel: Any, width: int):
     """Also rows that lie apart, and columns: elements that do not follow on each other."""
     for change in (lambda a: a, lambda a: a[::-1], lambda a: np.repeat(a, 2, axis=-1)[..., ::2], np.asfortranarray):
