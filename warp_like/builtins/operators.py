@@ -199,7 +199,7 @@ def _quotient_adjoint(b: Emitter, g: Value, out: Value, x: Value, y: Value) -> A
     zero = b.zero(g.type)
     pole = b.eq(y, 0.0)
     if ops.is_scalar_constant(x, 1.0):  # the derivative of a reciprocal takes no division
-        return None, b.select(pole, zero, b.neg(b.mul(b.mul(g, out), out)))
+        return None, b.select(pole, zero, b.mul(b.mul(b.neg(g), out), out))
     gx = b.select(pole, zero, b.div(g, y))
     return gx, b.select(pole, zero, b.neg(b.mul(gx, out)))
 

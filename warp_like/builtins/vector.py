@@ -52,12 +52,13 @@ def _cross(b: Emitter, x: Value, y: Value) -> Value:
     return b.make(x.type, [b.sub(b.mul(p, q), b.mul(r, s)) for p, q, r, s in pairs])
 
 
-@builtin(
-    group=GROUP,
-    lower=Expand(in_float32(total_of_products)),
-    ref=np.dot,
-    adjoint=lambda b, g, out, x, y: (b.mul(y, g), b.mul(x, g)),
-)
+def _dot_adjoint(b: Emitter, g: Value, out: Value, x: Value, y: Value) -> Adjoints:
+    if x is y:
+        return b.mul(x, b.add(g, g)), None
+    return b.mul(y, g), b.mul(x, g)
+
+
+@builtin(group=GROUP, lower=Expand(in_float32(total_of_products)), ref=np.dot, adjoint=_dot_adjoint)
 def dot(a: V, b: V) -> S:
     """Return the dot product of two vectors."""
 

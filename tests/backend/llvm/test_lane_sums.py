@@ -31,7 +31,17 @@ def summing(n: int, dtype: Any) -> Any:
 @pytest.mark.parametrize("threads", [1, 100])
 def test_each_component_is_summed(n: int, dtype: Any, threads: int) -> None:
     x = np.random.default_rng(n).integers(-8, 8, (threads, n))  # whole numbers, whose sums are exact
-    out = wp.zeros(3, dtype=wp.types.vector(n, dtype))
+    around = wp.zeros(5, dtype=wp.types.vector(n, dtype))  # the elements beside the sums stay as they are
+    out = around[1:4]
     wp.launch(summing(n, dtype), dim=threads, inputs=[wp.array(x, dtype=dtype)], outputs=[out])
     expected = [(k + 1) * x[x[:, 0] > k - 2].sum(axis=0) for k in range(3)]
-    np.testing.assert_array_equal(out.numpy(), expected)
+    np.testing.assert_array_equal(around.numpy(), [np.zeros(n), *expected, np.zeros(n)])
+
+
+def test_sums_that_need_no_atomics_stay_in_a_register() -> None:
+    for n, width in ((3, 4), (5, 8)):
+        kernel = summing(n, wp.float32)
+        plain = kernel.inspect("llvm")
+        if "<16 x float>" in plain:  # on processors that have so many lanes
+            assert f"@llvm.masked.store.v{width}f32" in plain
+    assert "@llvm.masked.store.v32f32" not in summing(17, wp.float32).inspect("llvm")  # more than a register

@@ -3,16 +3,21 @@
 A sum over 16 lanes takes 4 shuffles and 4 additions. Sums of several vectors share them: two vectors are shuffled such
 that one addition leaves half of the lanes with partial sums of the first, the other half with those of the second, and
 so on. Sums of 16 vectors of 16 lanes take 30 shuffles and 15 additions instead of 64 and 64. It is a transposition that
-adds on its way.
+adds on its way. The sums come side by side in one register, and stay there where they are added to a vector in
+memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.backend.llvm.shuffle import shuffle, split, typed
-from warp_like.backend.llvm.values import LaneScalar, register_type
+from warp_like.backend.llvm import memory
+from warp_like.backend.llvm.shuffle import from_lanes, masked_load, masked_store, shuffle, split, to_lanes, typed
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
+from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
+from warp_like.ir.core import Value
 
 BLOCK_BITS = 128
 """Shuffles of two registers are fastest within blocks of as many bits."""
@@ -76,3 +81,28 @@ def _halves(w: Writer, half: LaneScalar, x: str) -> list[str]:
 
 def _added(w: Writer, t: LaneScalar, a: str, b: str) -> str:
     return w.op(f"fadd {register_type(t)} {a}, {b}")
+
+
+def stays_side_by_side(w: Writer, o: ops.Atomic, array: ArrayRef) -> bool:
+    """Return whether ``o`` adds the components of an element in one register, sums over lanes, without atomics."""
+    parts = leaves(o.value.type)
+    scalar, _ = parts[0]
+    if not (
+        array.sum and KINDS[o.kind].sign and isinstance(o.value.op, ops.LaneReduce) and KINDS[o.value.op.kind].sign
+    ):
+        return False
+    return scalar.is_float and scalar.bits >= 32 and 1 < len(parts) <= w.target.vector_bits // scalar.bits
+
+
+def add_side_by_side(
+    w: Writer, kind: str, array: ArrayRef, value: Value, address: str, sums: Sequence[str]
+) -> tuple[str, ...]:
+    """Add ``sums``, the components of ``value``, to the element at ``address``; return the old ones."""
+    (scalar, _), *_ = leaves(value.type)
+    t = LaneScalar(scalar.kind, scalar.bits, 1 << (len(sums) - 1).bit_length())
+    note = memory.note_of(w, array)
+    mask = ", ".join(f"i1 {str(k < len(sums)).lower()}" for k in range(t.width))
+    old = masked_load(w, t, address, f"<{mask}>", note)
+    new = memory.added(w, kind, t, old, to_lanes(w, t, sums), array)
+    masked_store(w, t, address, new, f"<{mask}>", note)
+    return tuple(from_lanes(w, t, old)[: len(sums)])

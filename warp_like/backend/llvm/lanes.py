@@ -20,6 +20,8 @@ from warp_like.backend.llvm.shuffle import (
     gather,
     iota,
     join,
+    masked_load,
+    masked_store,
     scatter,
     shuffle,
     splat,
@@ -280,7 +282,7 @@ class Access:
 
     def _load_masked(self) -> list[str]:
         w, n, s = self.w, len(self.leaves), _stored(self.leaves[0][0])
-        pieces = [_masked_load(w, s, self._piece(k), mask, self.note) for k, mask in enumerate(self._masks())]
+        pieces = [masked_load(w, s, self._piece(k), mask, self.note) for k, mask in enumerate(self._masks())]
         whole = join(w, s, [*pieces, *["poison"] * ((1 << (n - 1).bit_length()) - n)])
         kind = f"<{self.width << (n - 1).bit_length()} x {register_type(s.one)}>"
         return [shuffle(w, kind, whole, "poison", range(k, self.width * n, n)) for k in range(n)]
@@ -291,7 +293,7 @@ class Access:
         kind = f"<{self.width * n} x {register_type(s.one)}>"
         for k, mask in enumerate(self._masks()):
             piece = shuffle(w, kind, whole, "poison", range(k * self.width, (k + 1) * self.width))
-            _masked_store(w, s, self._piece(k), piece, mask, self.note)
+            masked_store(w, s, self._piece(k), piece, mask, self.note)
         return []
 
     def _load_wide(self, full: bool) -> list[str]:
@@ -302,7 +304,7 @@ class Access:
         if full:
             x = w.op(f"load {register_type(t)}, ptr {self.base}, align {align}{self.note}")
         else:
-            x = _masked_load(w, t, self.base, self.mask, self.note)
+            x = masked_load(w, t, self.base, self.mask, self.note)
         if n == 1:
             return [x]
         return [shuffle(w, register_type(t), x, "poison", range(k, self.width * n, n)) for k in range(n)]
@@ -321,7 +323,7 @@ class Access:
             align = align_of(one_lane(s))
             w.do(f"store {register_type(t)} {whole}, ptr {self.base}, align {align}{self.note}")
         else:
-            _masked_store(w, t, self.base, whole, self.mask, self.note)
+            masked_store(w, t, self.base, whole, self.mask, self.note)
         return []
 
     def _interleave(self, s: LaneScalar, parts: Sequence[str]) -> str:
@@ -606,20 +608,3 @@ def _stored(t: Scalar) -> LaneScalar:
     """The type of a scalar of type ``t`` in memory: a byte for a bool."""
     assert isinstance(t, LaneScalar)
     return LaneScalar("uint", 8, t.width) if t.is_bool else t
-
-
-def _masked_load(w: Writer, t: LaneScalar, base: str, mask: str, note: str) -> str:
-    reg, test = register_type(t), f"<{t.width} x i1>"
-    name = f"llvm.masked.load.{suffix_of(t)}.p0"
-    w.declare(name, f"{reg} @{name}(ptr, i32, {test}, {reg})")
-    x = w.op(f"call {reg} @{name}(ptr {base}, i32 {t.bits // 8}, {test} {mask}, {reg} zeroinitializer){note}")
-    # LLVM's instcombine makes one load of a masked load and a `select` by its mask, at the place of the `select`, also
-    # past a store to the same memory. It does not see through `freeze`, which costs nothing.
-    return w.op(f"freeze {reg} {x}")
-
-
-def _masked_store(w: Writer, t: LaneScalar, base: str, x: str, mask: str, note: str) -> None:
-    reg, test = register_type(t), f"<{t.width} x i1>"
-    name = f"llvm.masked.store.{suffix_of(t)}.p0"
-    w.declare(name, f"void @{name}({reg}, ptr, i32, {test})")
-    w.do(f"call void @{name}({reg} {x}, ptr {base}, i32 {t.bits // 8}, {test} {mask}){note}")

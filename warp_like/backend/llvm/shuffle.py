@@ -112,3 +112,22 @@ def scatter(w: Writer, t: LaneScalar, pointers: str, x: str, mask: str | None = 
     w.declare(name, f"void @{name}({reg}, {addresses}, i32, {test})")
     on = constant(True, LaneScalar("bool", 8, t.width)) if mask is None else mask
     w.do(f"call void @{name}({reg} {x}, {addresses} {pointers}, i32 {t.bits // 8}, {test} {on}){note}")
+
+
+def masked_load(w: Writer, t: LaneScalar, base: str, mask: str, note: str) -> str:
+    """Return the elements from ``base`` on, side by side, for the lanes of ``mask``; 0 for others."""
+    reg, test = register_type(t), f"<{t.width} x i1>"
+    name = f"llvm.masked.load.{suffix(t)}.p0"
+    w.declare(name, f"{reg} @{name}(ptr, i32, {test}, {reg})")
+    x = w.op(f"call {reg} @{name}(ptr {base}, i32 {t.bits // 8}, {test} {mask}, {reg} zeroinitializer){note}")
+    # LLVM's instcombine makes one load of a masked load and a `select` by its mask, at the place of the `select`, also
+    # past a store to the same memory. It does not see through `freeze`, which costs nothing.
+    return w.op(f"freeze {reg} {x}")
+
+
+def masked_store(w: Writer, t: LaneScalar, base: str, x: str, mask: str, note: str) -> None:
+    """Write the lanes of ``mask``, side by side from ``base`` on."""
+    reg, test = register_type(t), f"<{t.width} x i1>"
+    name = f"llvm.masked.store.{suffix(t)}.p0"
+    w.declare(name, f"void @{name}({reg}, ptr, i32, {test})")
+    w.do(f"call void @{name}({reg} {x}, ptr {base}, i32 {t.bits // 8}, {test} {mask}){note}")
