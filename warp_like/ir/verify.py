@@ -57,44 +57,24 @@ def verify(f: Function, rules: Sequence[Rule] = ()) -> None:
         InvalidIR: A value used before it is defined or outside its block, a block without its ``Yield``, operand types
             that an op does not take, or an op that breaks a rule.
     """
-    Verifier(rules).verify(f)
+    yielded = _Verifier(rules).block(f.body)
+    if yielded != f.results:
+        _fail(f.body.ops[-1], f"yields {_list(yielded)}, the function returns {_list(f.results)}")
 
 
-class Verifier:
-    """Checks a function again and again, between passes, so quickly that tests can afford it.
+class _Verifier:
+    """One walk through a function. What it keeps is small, so that tests can afford to verify after each pass."""
 
-    Where a value may be used is checked each time. An op that has obeyed all else is checked again where one of its
-    fields differs from then, and a rule that is added is checked of all ops.
-    """
-
-    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+    def __init__(self, rules: Sequence[Rule]) -> None:
         self.known: set[Value] = set()  # what may be used at this place
         self.lanes: set[Value] = set()  # the values seen so far that are ``Lanes``
         self.slots: dict[int, Type] = {}  # what the stack's slots hold
-        self.sound: dict[Op, tuple[tuple[Any, ...], list[Value], int]] = {}  # fields, operands, how many rules it obeys
-        self.checked: dict[int, Type] = {}  # the types that obey all rules, by their ids
-        self.count = 0  # of the rules
         self.rules: dict[type[Op], list[Rule]] = {}
-        self.type_rules: list[Rule] = []
-        self.add(rules)
-
-    def add(self, rules: Sequence[Rule]) -> None:
-        """Check these rules, too, from now on."""
-        self.count += len(rules)
         for rule in rules:
             for cls in rule.among:
                 self.rules.setdefault(cls, []).append(rule)
-            if rule.broken_by is not None:
-                self.type_rules.append(rule)
-                self.checked.clear()
-
-    def verify(self, f: Function) -> None:
-        """Check ``f``; raises as the function ``verify``."""
-        self.known.clear()
-        self.slots.clear()
-        yielded = self.block(f.body)
-        if yielded != f.results:
-            _fail(f.body.ops[-1], f"yields {_list(yielded)}, the function returns {_list(f.results)}")
+        self.type_rules = [rule for rule in rules if rule.broken_by is not None]
+        self.checked: set[int] = set()  # the ids of types that have been checked
 
     def block(self, b: Block) -> tuple[Type, ...]:
         """Check a block; return the types that it yields."""
@@ -120,31 +100,19 @@ class Verifier:
 
     def op(self, o: Op) -> None:
         """Check an op and the blocks in it."""
-        known, fields = self.known, tuple(o.__dict__.values())
-        before = self.sound.get(o)
-        is_sound = before is not None and before[0] == fields
-        operands = before[1] if before is not None and is_sound else o.operands()
+        operands, known = o.operands(), self.known
         if not known.issuperset(operands):
             missing = next(v for v in operands if v not in known)
             _fail(o, f"operand {missing!r} is not defined here")
+        cls = type(o)
+        has_lanes = cls in _MADE_FOR_LANES or bool(self.lanes and not self.lanes.isdisjoint(operands))
         for r in o.results:
             if r.op is not o:
                 _fail(o, "a result that does not point back to its op")
             if r in known:
                 _fail(o, "a value defined twice")
-        if before is None or not is_sound:
-            self.content(o, operands)
-        elif before[2] == self.count:
-            return
-        self.obeys(o)
-        if not o._REGIONS and type(o) not in _IN_CONTEXT:
-            self.sound[o] = fields, operands, self.count
-
-    def content(self, o: Op, operands: list[Value]) -> None:
-        """Check what does not depend on the place of ``o``, and the blocks in it."""
-        cls = type(o)
-        has_lanes = cls in _MADE_FOR_LANES or bool(self.lanes and not self.lanes.isdisjoint(operands))
-        if has_lanes or any(type(r.type) is Lanes for r in o.results):
+            has_lanes = has_lanes or type(r.type) is Lanes
+        if has_lanes:
             _check_lanes(o, operands)
         elif "mask" in cls._OPERANDS:
             _require(not o.__dict__["mask"], o, "lanes have masks, single values none")
@@ -153,10 +121,7 @@ class Verifier:
             check(o)
         elif cls in _IN_CONTEXT:
             _IN_CONTEXT[cls](self, o)
-
-    def obeys(self, o: Op) -> None:
-        """Check the rules that were given."""
-        for rule in self.rules.get(type(o), ()):
+        for rule in self.rules.get(cls, ()):
             assert rule.broken is not None
             _require(not rule.broken(o), o, rule.text)
         for r in o.results:
@@ -170,7 +135,7 @@ class Verifier:
         for rule in self.type_rules:
             assert rule.broken_by is not None
             _require(not rule.broken_by(v.type), o, rule.text)
-        self.checked[id(v.type)] = v.type
+        self.checked.add(id(v.type))
 
     def if_(self, o: ops.If) -> None:
         """Check a branch."""
@@ -211,13 +176,13 @@ def _check_outlined(o: ops.Outlined) -> None:
     _require(tuple(map(_lane, o.results)) == o.callee.results, o, "results do not match the callee")
 
 
-_IN_CONTEXT: dict[type[Op], Callable[[Verifier, Any], None]] = {
-    ops.If: Verifier.if_,
-    ops.For: Verifier.for_,
-    ops.While: Verifier.while_,
-    ops.Call: Verifier.call,
-    ops.Push: Verifier.stack,
-    ops.Pop: Verifier.stack,
+_IN_CONTEXT: dict[type[Op], Callable[[_Verifier, Any], None]] = {
+    ops.If: _Verifier.if_,
+    ops.For: _Verifier.for_,
+    ops.While: _Verifier.while_,
+    ops.Call: _Verifier.call,
+    ops.Push: _Verifier.stack,
+    ops.Pop: _Verifier.stack,
 }
 
 

@@ -11,7 +11,7 @@ from warp_like.base.frozen import Frozen
 from warp_like.base.passes import ROUTE
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.rewrite import blocks
-from warp_like.ir.verify import InvalidIR, Rule, Verifier
+from warp_like.ir.verify import InvalidIR, Rule, verify
 from warp_like.passes import stages
 
 
@@ -57,8 +57,8 @@ class Runner:
         self.names = ROUTE[stage]
         self.function = f
         self.options = options
-        self.verifier = Verifier(rules)
-        self.verified: Shape | None = None  # of the function when it obeyed all rules
+        self.rules = rules
+        self.verified: Shape | None = None  # of the function when it obeyed all of ``rules``
 
     def __call__(self, name: str, apply: Callable[[Function], Function | bool]) -> bool:
         """Run one pass; returns False where the pass says that it changed nothing."""
@@ -69,7 +69,7 @@ class Runner:
             self.function = result
         established = stages.ESTABLISHED.get(name, ())
         if established:
-            self.verifier.add(established)
+            self.rules += established
             self.verified = None
         if self.options.verify:
             self.verify(name)
@@ -87,7 +87,7 @@ class Runner:
         if shape == self.verified:
             return
         try:
-            self.verifier.verify(self.function)
+            verify(self.function, self.rules)
         except InvalidIR as error:
             raise InvalidIR(f"after {name}: {error}") from None
         self.verified = shape
