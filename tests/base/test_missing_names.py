@@ -29,8 +29,8 @@ def test_an_attribute():
 
 
 def test_an_attribute_of_a_module():
-    with pytest.raises(AttributeError, match="`wp.geometry.tri_tri_adjacency` exists in Warp and not here: this"):
-        _ = wp.geometry.tri_tri_adjacency
+    with pytest.raises(AttributeError, match="`wp.geometry.delaunay_edge_flip` exists in Warp and not here: this"):
+        _ = wp.geometry.delaunay_edge_flip
     with pytest.raises(AttributeError, match=r"no attribute 'no_such_name'$"):
         _ = wp.geometry.no_such_name
 

@@ -22,9 +22,7 @@ MISSING: dict[str, str] = {
         "arrays of Omniverse's Fabric are": ("fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray"),
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),
         "options of snippets' builds are": ("ModuleBuildOptions"),
-        "this part of the module is": (
-            "geometry.delaunay_edge_flip geometry.find_triangle_neighbor_edge_index geometry.tri_tri_adjacency"
-        ),
+        "this part of the module is": ("geometry.delaunay_edge_flip"),
         "the module is": ("fem"),
     }.items()
     for name in names.split()

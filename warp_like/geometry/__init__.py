@@ -6,6 +6,7 @@ It is written in kernels and whole-array operations of the public API. All funct
 from __future__ import annotations
 
 from warp_like.base import missing_names as _missing_names
+from warp_like.geometry.adjacency import find_triangle_neighbor_edge_index, tri_tri_adjacency
 from warp_like.geometry.iso_surface import IsoSurfaceBase
 from warp_like.geometry.marching_cubes import IsoSurfaceMarchingCubes
 from warp_like.geometry.octree import lipschitz_octree, sparse_marching_cubes
@@ -24,6 +25,7 @@ __all__ = [
     "IsoSurfaceMarchingCubes",
     "IsoSurfaceNets",
     "SweptVolumeSignMode",
+    "find_triangle_neighbor_edge_index",
     "lipschitz_octree",
     "sparse_marching_cubes",
     "sparse_marching_cubes_from_cells",
@@ -31,6 +33,7 @@ __all__ = [
     "swept_volume_field",
     "swept_volume_mesh",
     "swept_volume_sdf",
+    "tri_tri_adjacency",
 ]
 
 
