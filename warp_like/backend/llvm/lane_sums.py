@@ -17,7 +17,7 @@ from warp_like.backend.llvm.values import ArrayRef, LaneScalar, leaves, register
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
-from warp_like.ir.core import Value
+from warp_like.ir.types import Scalar
 
 BLOCK_BITS = 128
 """Shuffles of two registers are fastest within blocks of as many bits."""
@@ -83,22 +83,25 @@ def _added(w: Writer, t: LaneScalar, a: str, b: str) -> str:
     return w.op(f"fadd {register_type(t)} {a}, {b}")
 
 
-def stays_side_by_side(w: Writer, o: ops.Atomic, array: ArrayRef) -> bool:
-    """Return whether ``o`` adds the components of an element in one register, sums over lanes, without atomics."""
-    parts = leaves(o.value.type)
-    scalar, _ = parts[0]
-    if not (
-        array.sum and KINDS[o.kind].sign and isinstance(o.value.op, ops.LaneReduce) and KINDS[o.value.op.kind].sign
-    ):
+def update_element(w: Writer, o: ops.Atomic, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Update the components of the element at ``address`` as ``o`` does; return the old ones."""
+    if array.sum and _sums_of_lanes(w, o):
+        return _add_side_by_side(w, o.kind, array, address, leaves(o.value.type)[0][0], value)
+    return memory.atomic_element(w, o.kind, array, address, value)
+
+
+def _sums_of_lanes(w: Writer, o: ops.Atomic) -> bool:
+    """Whether ``o`` adds several sums over lanes, which fit one register."""
+    parts, made = leaves(o.value.type), o.value.op
+    if not (KINDS[o.kind].sign and isinstance(made, ops.LaneReduce) and made.kind in KINDS and KINDS[made.kind].sign):
         return False
+    scalar, _ = parts[0]
     return scalar.is_float and scalar.bits >= 32 and 1 < len(parts) <= w.target.vector_bits // scalar.bits
 
 
-def add_side_by_side(
-    w: Writer, kind: str, array: ArrayRef, value: Value, address: str, sums: Sequence[str]
+def _add_side_by_side(
+    w: Writer, kind: str, array: ArrayRef, address: str, scalar: Scalar, sums: Sequence[str]
 ) -> tuple[str, ...]:
-    """Add ``sums``, the components of ``value``, to the element at ``address``; return the old ones."""
-    (scalar, _), *_ = leaves(value.type)
     t = LaneScalar(scalar.kind, scalar.bits, 1 << (len(sums) - 1).bit_length())
     note = memory.note_of(w, array)
     mask = ", ".join(f"i1 {str(k < len(sums)).lower()}" for k in range(t.width))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from warp_like.analysis.intervals import type_range
 from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
-from warp_like.backend.llvm import lanes, memory, runtime_calls, warp
+from warp_like.backend.llvm import lane_sums, lanes, memory, runtime_calls, warp
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
@@ -24,7 +24,6 @@ from warp_like.backend.llvm.cuda import Stack
 from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
-from warp_like.backend.llvm.lane_sums import add_side_by_side, stays_side_by_side
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.loops import CountedLoop
 from warp_like.backend.llvm.native_calls import call_function
@@ -589,13 +588,10 @@ class Lowering:
             return
         w, array, value = self.w, self.array(o.array), self.scalars(o.value)
         where = self.address(o, o.array, o.indices)
-        if stays_side_by_side(w, o, array):
-            self.bind(o.result, add_side_by_side(w, o.kind, array, o.value, where, value))
-            return
         parts = [(t, x) for (t, _), x in zip(leaves(o.value.type), value, strict=True)]
         shared = "" if array.thread_private else self._shared_addresses.get(o, "")
         if not shared or not all(warp.is_reduced(t) for t, _ in parts):
-            self.bind(o.result, memory.atomic_element(w, o.kind, array, where, value))
+            self.bind(o.result, lane_sums.update_element(w, o, array, where, value))
             return
 
         def each(scalars: list[str]) -> None:
