@@ -181,7 +181,7 @@ class CudaKernel:
         blocks: int = 2,
         threads: int = 3,
     ) -> None:
-        """Launch ``blocks`` blocks of ``threads`` threads for the grid ``dims``; more where they must cover the grid."""
+        """Launch ``blocks`` blocks of ``threads`` threads for the grid ``dims``; more where they have to cover it."""
         blocks = self._enough(blocks, threads, dims)
         thread = self._thread(args, dims, context, blocks, threads)
         for b in range(blocks):

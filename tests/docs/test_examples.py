@@ -17,6 +17,7 @@ import pytest
 
 from tests.cuda_compiling import interpreter
 from tests.docs.benchmarks import serve
+from tests.long_tail import tail
 from tests.processes import Answering
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -112,6 +113,7 @@ def test_torch_example(name: str, options: dict[str, str]) -> None:
     load(f"interop/{name}").main(**options)
 
 
+@pytest.mark.long
 def test_torch_distributed_example() -> None:
     """Two processes, and the same result as one."""
     pytest.importorskip("torch")
@@ -151,7 +153,7 @@ def benchmark(process: Answering, name: str, folder: Path, *options: str) -> tup
 @pytest.mark.parametrize(
     "name",
     [
-        "launch",
+        tail("launch"),
         "backward",
         "interop_torch",
         "interop_paddle",
@@ -255,6 +257,7 @@ def test_benchmark_of_cuda_runs_on_the_processor(process: Answering, tmp_path: P
     assert all(set(times) == {"warp_like"} for times in rows.values()), printed  # each agreed with what was expected
 
 
+@pytest.mark.long
 def test_benchmark_of_compiling_runs(process: Answering, tmp_path: Path) -> None:
     """The kernels that it generates compute what NumPy does."""
     rows, _ = benchmark(process, "compile", tmp_path)

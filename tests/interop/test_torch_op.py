@@ -27,6 +27,7 @@ from tests.interop.torch_operators import (
     wave_op,
     weighted_op,
 )
+from tests.long_tail import tail
 
 torch = pytest.importorskip("torch")
 gradcheck = torch.autograd.gradcheck
@@ -408,7 +409,7 @@ class Squares(torch.utils.data.Dataset):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", tail("spawn")])
 def test_data_loader_workers(start):
     square_op(rand(200_000, grad=False))  # the thread pool is there when the workers are forked
     loader = torch.utils.data.DataLoader(Squares(), batch_size=3, num_workers=2, multiprocessing_context=start)

@@ -59,6 +59,7 @@ def test_shard_map():
     assert done.stdout == "4 devices agree with one\n"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(jax, "shard_map"), reason="this JAX has no jax.shard_map")
 def test_two_processes():
     env = {

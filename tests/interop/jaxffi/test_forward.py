@@ -62,7 +62,8 @@ PAIRS = {
     "total": (lambda x: _total(x)[0], lambda x: (x**2).sum()[None], (floats(9),)),
 }
 pairs = pytest.mark.parametrize("name", PAIRS)
-modes = pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
+MODES = [lambda f: f, jax.jit]
+modes = pytest.mark.parametrize("transform", MODES, ids=["eager", "jit"])
 
 
 def close(ours, theirs):
@@ -77,8 +78,7 @@ def loss_of(f):
     return lambda *args: sum(jnp.sum(jnp.sin(y) + y * y) for y in jax.tree.leaves(f(*args)))
 
 
-@pairs
-@modes
+@pytest.mark.parametrize(("name", "transform"), crossed(PAIRS, MODES, every=2))
 def test_jvp(name, transform):
     ours, theirs, args = PAIRS[name]
     for moving in itertools.product([True, False], repeat=len(args)):
@@ -360,8 +360,8 @@ def reverse_over_forward(f):
 
 
 THIRD = [reverse_thrice, forward_over_hessian, reverse_over_forward]
-THIRD_OF = [(n, t) for n in ("couple", "advance") for t in THIRD] + [("rotate", forward_over_hessian)]
-"""All three of a scalar argument, and of two outputs; one of matrices. The other kernels are long tail."""
+THIRD_OF = [*zip(("couple", "advance", "advance"), THIRD, strict=True), ("rotate", forward_over_hessian)]
+"""Of a scalar argument, of two outputs and of matrices. The others are long tail."""
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def in_place_jnp(x, y):
     return jnp.sin(x) * y, y
 
 
-@pytest.mark.parametrize("third", [reverse_thrice, forward_over_hessian])
+@pytest.mark.parametrize("third", [forward_over_hessian, tail(reverse_thrice)])
 def test_third_derivatives_in_double_precision(third):
     with enable_x64(True):
         x, n = jnp.array([0.3, -0.7, 1.1, 0.5]), jnp.array([0, 2, 3, 4], dtype=jnp.int32)
