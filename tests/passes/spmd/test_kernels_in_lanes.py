@@ -60,7 +60,7 @@ def make_moves(dtype):
 
 
 def moved():
-    """A dtype of each size and kind as scalars, some as vectors of three, one as larger elements; the others are tail."""
+    """A dtype of each size and kind as scalars, some as vectors of three, one as larger elements; others are tail."""
     for dtype in ("bool", *NUMBERS):
         yield (dtype, ()) if dtype in MOVED else tail(dtype, ())
         yield (dtype, (3,)) if dtype in MOVED[::2] else tail(dtype, (3,))
