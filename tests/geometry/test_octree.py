@@ -76,6 +76,18 @@ def test_the_octree(depth, bound):
         assert sum(map(len, asked)) < 32**3 / 2
 
 
+@pytest.mark.parametrize(("start", "width", "depth", "radius"), [(-1.0, 2.0, 24, 1e-6), (-1000.0, 2000.0, 24, 1e-3)])
+def test_cells_far_from_the_corner(start, width, depth, radius):
+    """Centers near to the origin are rounded as their distances from the corner are."""
+    center = np.array([0.3, -0.2, 0.1]) * radius
+    field = field_of(lambda p: np.linalg.norm(p - center, axis=-1) - radius)
+    cells, cell_width = wp.geometry.lipschitz_octree(field, (start,) * 3, width, depth)
+    directions = np.random.default_rng(7).normal(size=(20_000, 3))
+    points = center + radius * directions / np.linalg.norm(directions, axis=1)[:, None]
+    met = np.floor((points - start) / cell_width).astype(int).tolist()
+    assert {tuple(c) for c in met} <= {tuple(c) for c in cells.numpy().tolist()}
+
+
 def as_set(verts, triangles):
     """Return the triangles by their vertices, as a sorted array."""
     corners = np.asarray(verts, np.float32)[triangles]

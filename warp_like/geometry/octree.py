@@ -63,6 +63,7 @@ def _count_parts(
     boxes: wp.array[wp.vec3i],
     level: int,
     counts: wp.vec3i,
+    begin: wp.vec3,
     spacing: wp.vec3,
     centers: wp.array[wp.vec3],
     values: wp.array[float],
@@ -76,7 +77,8 @@ def _count_parts(
     end = _end(first, level, counts)
     size = end - first
     reach = 0.5 * bound * wp.length(wp.cw_mul(spacing, wp.vec3(float(size[0]), float(size[1]), float(size[2]))))
-    rounding = SLACK * (bound * wp.length(centers[i]) + wp.abs(values[i]) + wp.abs(threshold) + reach)
+    far = wp.length(begin) + wp.length(centers[i])  # a center is rounded as its distance from the corner is
+    rounding = SLACK * (bound * far + wp.abs(values[i]) + wp.abs(threshold) + reach)
     count = 1
     if level > 0:
         half = 1 << (level - 1)
@@ -163,7 +165,7 @@ class _Search:
         wp.launch(_place_centers, dim=dim, inputs=[boxes, level, counts, begin, spacing, centers], device=device)
         values = self.evaluate(centers)
         parts = wp.empty(dim, dtype=wp.int64, device=device)
-        inputs = [boxes, level, counts, spacing, centers, values, self.threshold, self.bound, parts]
+        inputs = [boxes, level, counts, begin, spacing, centers, values, self.threshold, self.bound, parts]
         wp.launch(_count_parts, dim=dim, inputs=inputs, device=device)
         starts, total = scan(parts, "cells")
         made = wp.empty(total, dtype=wp.vec3i, device=device)
