@@ -97,6 +97,10 @@ def test_bad_input():
     field = wp.geometry.swept_volume_field
     for call, error, message in (
         (lambda: field([], poses, 0.1), ValueError, "`meshes` has at least one mesh"),
+        (lambda: field(mesh, poses, 0.1), TypeError, "`meshes` is a list of wp.Mesh, got"),
+        (lambda: field([mesh], poses * np.nan, 0.1), ValueError, "`meshes` and `transforms` have finite numbers"),
+        (lambda: field([mesh], poses, 1e-12), ValueError, "`voxel_size` 1e-12 is too small for a box from"),
+        (lambda: field([mesh], poses, resolution=4), ValueError, "`resolution` is three numbers of nodes, got 4"),
         (lambda: field([3], poses, 0.1), TypeError, "`meshes` are wp.Mesh, got 3"),
         (lambda: field([mesh], poses), ValueError, "give either `voxel_size` or `resolution`"),
         (lambda: field([mesh], poses, 0.1, resolution=(4, 4, 4)), ValueError, "give either `voxel_size`"),

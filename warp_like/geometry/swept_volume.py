@@ -99,7 +99,9 @@ def _fill(
 
 def _require_poses(function: str, meshes: Sequence[Any], transforms: Any, device: Any) -> tuple[Any, Any]:
     """Return the device and the poses on it, once they fit the meshes."""
-    if not len(meshes):
+    if isinstance(meshes, wp.Mesh) or not isinstance(meshes, Sequence):
+        raise TypeError(f"{function}: `meshes` is a list of wp.Mesh, got {meshes!r}")
+    if not meshes:
         raise ValueError(f"{function}: `meshes` has at least one mesh")
     for mesh in meshes:
         if not isinstance(mesh, wp.Mesh):
@@ -138,6 +140,8 @@ def _bounds(function: str, meshes: Sequence[Any], transforms: Any) -> tuple[Any,
     if not corners:
         raise ValueError(f"{function}: `meshes` have no vertices")
     every = np.concatenate(corners)
+    if not np.isfinite(every).all():
+        raise ValueError(f"{function}: `meshes` and `transforms` have finite numbers, got others")
     return every.min(axis=0), every.max(axis=0)
 
 
@@ -178,9 +182,12 @@ def _grid(
             raise ValueError(f"{function}: `lower` and `upper` go with `resolution`, not with `voxel_size`")
         h = require_positive(function, "voxel_size", voxel_size)
         begin = low - (room + 2 * h)
-        cells = np.ceil((high + room + 2 * h - begin) / h).astype(int)
+        counts = np.ceil((high + room + 2 * h - begin) / h)
+        if max(counts) >= 2**31 - 1:
+            raise ValueError(f"{function}: `voxel_size` {h} is too small for a box from {low} to {high}")
+        cells = counts.astype(int)
         return tuple(map(int, cells + 1)), begin, begin + cells * h
-    if len(resolution) != 3:
+    if np.shape(resolution) != (3,):
         raise ValueError(f"{function}: `resolution` is three numbers of nodes, got {resolution!r}")
     shape = tuple(require_count(function, "resolution", n, 2, 2**31 - 1) for n in resolution)
     if corners[0] is not None:
