@@ -249,6 +249,10 @@ def test_a_bound_for_the_product(capfd):
     assert product.nnz_sync() == 3
     assert capfd.readouterr().out == "bsr_mm: max_new_nnz = 3 is exceeded, the product has 4 blocks\n"
     np.testing.assert_array_equal(dense(product), [[2.0, 2.0], [2.0, 0.0]])
+    work = bsr_mm_work_arrays()
+    for reuse in (False, True, True):
+        product = bsr_mm(A, A, work_arrays=work, reuse_topology=reuse, max_new_nnz=None if reuse else 3)
+        np.testing.assert_array_equal(dense(product), [[2.0, 2.0], [2.0, 0.0]])
 
 
 def test_matrices_that_do_not_fit():

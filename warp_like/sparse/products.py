@@ -188,6 +188,7 @@ class bsr_mm_work_arrays:
 
     def __init__(self) -> None:
         self._product: tuple[Any, Any, int] | None = None
+        self._is_whole = True  # whether no bound may have left blocks out
 
 
 def bsr_mm(
@@ -309,12 +310,14 @@ def _product(
     """``alpha * x @ y`` as a new compact matrix."""
     z = bsr_zeros(x.nrow, y.ncol, dtype, x.device)
     rows = _Rows(x, y, z)
-    apart = x.requires_grad or y.requires_grad or most is not None  # has a gradient, and takes no block to be there
+    is_whole = most is None
     if reuse:
         if work is None or work._product is None:
             raise ValueError("reuse_topology needs the work_arrays of an earlier product")
         z.offsets, z.columns, z.nnz = work._product
-    else:
+        is_whole = work._is_whole
+    apart = x.requires_grad or y.requires_grad or not is_whole  # has a gradient, and takes no block to be there
+    if not reuse:
         rows.count(most)
         if apart:
             rows.list()
@@ -324,7 +327,7 @@ def _product(
     else:
         rows.sum(alpha, are_listed=reuse)
     if work is not None:
-        work._product = (z.offsets, z.columns, z.nnz)
+        work._product, work._is_whole = (z.offsets, z.columns, z.nnz), is_whole
     return z
 
 
