@@ -12,6 +12,7 @@ import pytest
 from tests.backend.kernels import copy_kernel
 from tests.backend.running import Kernel, Outcome, Runtime, check, check_param, dtype_of, outcomes
 from tests.ir_builder import start, tid
+from tests.long_tail import crossed
 from warp_like.backend.target import Options
 from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
@@ -37,9 +38,10 @@ from warp_like.ir.types import (
     uint16,
 )
 
+COPIED = [*SCALARS, Vec(3, float32), Vec(2, bool_), Mat(2, 3, float64), Quat(float16)]
 
-@pytest.mark.parametrize("t", [*SCALARS, Vec(3, float32), Vec(2, bool_), Mat(2, 3, float64), Quat(float16)], ids=str)
-@pytest.mark.parametrize("ndim", [1, 2, 3, 4])
+
+@pytest.mark.parametrize(("t", "ndim"), crossed(COPIED, [1, 2, 3, 4], every=2), ids=str)
 def test_copy(t: Type, ndim: int) -> None:
     shape = (3, 2, 4, 2)[:ndim]
     x = np.random.default_rng(0).integers(0, 2, (*shape, *element_shape(t))).astype(dtype_of(t))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import tail
 
 BLOCKS = 2
 
@@ -30,7 +31,9 @@ def transforming(shape: tuple[int, ...]) -> Any:
     return transforms
 
 
-@pytest.mark.parametrize("shape", [(1,), (3, 2), (3,), (7,), (2, 2, 30), (64,), (243,), (1, 256), (800,)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1,), (3, 2), (3,), (7,), (2, 2, 30), (64,), (243,), (1, 256), tail((800,))], ids=str
+)
 def test_lengths(shape: tuple[int, ...]):
     """Stages of radix 2, 3, 4, 5 and 7, over neighbours and over elements that lie apart."""
     rng = np.random.default_rng(3)

@@ -11,7 +11,7 @@ from tests.frontend.support import build
 from tests.frontend.tiles.programs import BLOCKS, PROGRAMS, ROWS, SHAPE, C, R, expected
 from tests.gradients import check
 from tests.interpreter import run
-from tests.long_tail import tail
+from tests.long_tail import crossed, tail
 from warp_like.ir.core import Function
 from warp_like.ir.types import Tile
 from warp_like.passes.pipeline import Options, finish, optimise, prepare
@@ -55,8 +55,9 @@ def test_the_interpreter_agrees(name):
         np.testing.assert_allclose(args[-1], wanted, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{"vector_width": 1}, {"vector_width": 4}, {"mode": "debug"}], ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "options"), crossed(NAMES, [{"vector_width": 1}, {"vector_width": 4}, {"mode": "debug"}], every=3)
+)
 def test_lanes_and_debug_mode_agree(name, options):
     wanted = expected(name, *arrays())
     np.testing.assert_allclose(launched(PROGRAMS[name][0], options=options), wanted, rtol=1e-12, atol=1e-12)

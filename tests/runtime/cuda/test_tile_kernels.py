@@ -13,7 +13,7 @@ import pytest
 import warp_like as wp
 from tests.cuda_emulation import CudaKernel
 from tests.frontend.tiles.programs import BLOCKS, PROGRAMS, SHAPE
-from tests.long_tail import tail
+from tests.long_tail import crossed
 from tests.passes.block_oracle import COLUMNS, data, expected, slope
 from tests.passes.test_join_threads import PROGRAMS as OF_THREADS
 from tests.passes.test_joined_tiles import COUNT, ON_TILES
@@ -69,8 +69,7 @@ def forget(kernel: Any) -> None:
     kernel._with_options.clear()
 
 
-@pytest.mark.parametrize("block_dim", [6, tail(33), tail(64)])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "block_dim"), crossed(PROGRAMS, [6, 64, 33], every=3))
 def test_programs(device: str, name: str, block_dim: int) -> None:
     kernel = PROGRAMS[name][0]
     given = list(np.random.default_rng(0).normal(size=(2, *SHAPE)))

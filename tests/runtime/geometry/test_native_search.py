@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import tail
 from tests.runtime.geometry.test_mesh import V3, ball, distance, made, rays_on
 from warp_like.backend.target import Target, host_target
 
@@ -89,7 +90,7 @@ def queries(p, n=400):
 
 
 @native
-@pytest.mark.parametrize("leaf_size", [1, 4, 20])
+@pytest.mark.parametrize("leaf_size", [tail(1), 4, tail(20)])
 def test_both_find_what_brute_force_finds(both, leaf_size):
     for name, p, faces in shapes():
         p, faces = p.astype(np.float32), faces.astype(np.int32)
