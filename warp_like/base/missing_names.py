@@ -22,12 +22,11 @@ MISSING: dict[str, str] = {
         "arrays of Omniverse's Fabric are": ("fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray"),
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),
         "options of snippets' builds are": ("ModuleBuildOptions"),
-        "this part of the module is": ("geometry.delaunay_edge_flip"),
         "the module is": ("fem"),
     }.items()
     for name in names.split()
 }
-"""The names, those of modules with the module before them, and the subject of the sentence that says so."""
+"""The names, and the subject of the sentence that says so."""
 
 OTHER_NAMES = {
     **dict.fromkeys(("thread_id", "get_thread_id", "thread_index", "global_id", "program_id", "threadIdx"), "tid"),

@@ -5,8 +5,8 @@ It is written in kernels and whole-array operations of the public API. All funct
 
 from __future__ import annotations
 
-from warp_like.base import missing_names as _missing_names
 from warp_like.geometry.adjacency import find_triangle_neighbor_edge_index, tri_tri_adjacency
+from warp_like.geometry.delaunay import delaunay_edge_flip
 from warp_like.geometry.iso_surface import IsoSurfaceBase
 from warp_like.geometry.marching_cubes import IsoSurfaceMarchingCubes
 from warp_like.geometry.octree import lipschitz_octree, sparse_marching_cubes
@@ -25,6 +25,7 @@ __all__ = [
     "IsoSurfaceMarchingCubes",
     "IsoSurfaceNets",
     "SweptVolumeSignMode",
+    "delaunay_edge_flip",
     "find_triangle_neighbor_edge_index",
     "lipschitz_octree",
     "sparse_marching_cubes",
@@ -35,9 +36,3 @@ __all__ = [
     "swept_volume_sdf",
     "tri_tri_adjacency",
 ]
-
-
-def __getattr__(name: str) -> object:
-    why = _missing_names.sentence(f"geometry.{name}")
-    text = f"module 'warp_like.geometry' has no attribute {name!r}"
-    raise AttributeError(f"{text}: {why}; {_missing_names.PAGE}" if why else text)
