@@ -45,11 +45,13 @@ def _bound(indices: wp.array2d[int], least: wp.array[int], most: wp.array[int]) 
 
 
 @wp.kernel(enable_backward=False)
-def _name_edges(indices: wp.array2d[int], edges: wp.array[wp.uint64], half_edges: wp.array[int]) -> None:
+def _name_edges(
+    indices: wp.array2d[int], bits: wp.uint64, edges: wp.array[wp.uint64], half_edges: wp.array[int]
+) -> None:
     h = wp.tid()
     t, j = h // 3, h % 3
     a, b = indices[t, (j + 1) % 3], indices[t, (j + 2) % 3]
-    edges[h] = (wp.uint64(wp.uint32(wp.min(a, b))) << wp.uint64(32)) | wp.uint64(wp.uint32(wp.max(a, b)))
+    edges[h] = (wp.uint64(wp.uint32(wp.min(a, b))) << bits) | wp.uint64(wp.uint32(wp.max(a, b)))
     half_edges[h] = h
 
 
@@ -90,10 +92,14 @@ def require_triangles(function: str, indices: Any) -> None:
         raise ValueError(f"{function}: `indices` has at most {MOST_TRIANGLES} triangles, got {indices.shape[0]}")
 
 
-def require_vertices(function: str, indices: Any, count: int | None) -> None:
-    """Raise unless all vertices of the triangles are from 0 to below ``count``; this waits for the device."""
-    if not indices.shape[0]:
-        return
+def require_vertices(function: str, indices: Any, count: int | None) -> int:
+    """Return how many bits vertices have, 32 in a capture.
+
+    Raises:
+        ValueError: A vertex is not from 0 to below ``count``; in a capture, this is not known.
+    """
+    if indices.device.is_capturing or not indices.shape[0]:
+        return 32
     least = wp.full(1, 2**31 - 1, dtype=int, device=indices.device)
     most = wp.full(1, -(2**31), dtype=int, device=indices.device)
     wp.launch(_bound, dim=indices.shape[0], inputs=[indices, least, most], device=indices.device)
@@ -101,15 +107,19 @@ def require_vertices(function: str, indices: Any, count: int | None) -> None:
     if low < 0 or (count is not None and high >= count):
         limit = "0 on" if count is None else f"0 to {count - 1}" if count else "none, as there are no vertices"
         raise ValueError(f"{function}: `indices` of vertices are from {limit}, got {low if low < 0 else high}")
+    return max(high.bit_length(), 1)
 
 
-def pair_half_edges(indices: Any) -> Any:
-    """Return for each half edge the one on the other side of its edge, or -1; there is at least one triangle."""
+def pair_half_edges(indices: Any, bits: int) -> Any:
+    """Return for each half edge the one on the other side of its edge, or -1; there is at least one triangle.
+
+    Vertices have so many bits.
+    """
     count, device = 3 * indices.shape[0], indices.device
     edges = wp.empty(count, dtype=wp.uint64, device=device)
     half_edges, twins = (wp.empty(count, dtype=int, device=device) for _ in range(2))
-    wp.launch(_name_edges, dim=count, inputs=[indices, edges, half_edges], device=device)
-    wp.utils.radix_sort_pairs(edges, half_edges)
+    wp.launch(_name_edges, dim=count, inputs=[indices, bits, edges, half_edges], device=device)
+    wp.utils.radix_sort_pairs(edges, half_edges, end_bit=2 * bits)
     wp.launch(_pair, dim=count, inputs=[edges, half_edges, twins], device=device)
     return twins
 
@@ -159,12 +169,11 @@ def tri_tri_adjacency(indices: Any, vertex_count: int | None = None, return_neig
     if vertex_count is None:
         refuse_capture(f"{function} without `vertex_count`")
     count = None if vertex_count is None else _require_vertex_count(function, vertex_count)
-    if not indices.device.is_capturing:
-        require_vertices(function, indices, count)
+    bits = require_vertices(function, indices, count)
     shape, device = indices.shape, indices.device
     neighbors = wp.empty(shape, dtype=int, device=device)
     neighbor_edges = wp.empty(shape, dtype=int, device=device) if return_neighbor_edge_indices else None
     if shape[0]:
         outputs = [neighbors.flatten(), None if neighbor_edges is None else neighbor_edges.flatten()]
-        wp.launch(_split, dim=neighbors.size, inputs=[pair_half_edges(indices)], outputs=outputs, device=device)
+        wp.launch(_split, dim=neighbors.size, inputs=[pair_half_edges(indices, bits)], outputs=outputs, device=device)
     return neighbors if neighbor_edges is None else (neighbors, neighbor_edges)

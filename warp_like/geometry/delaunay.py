@@ -252,9 +252,7 @@ def delaunay_edge_flip(
     total = wp.zeros(1, dtype=int, device=device)
     if not count:
         return total
-    if not device.is_capturing:
-        require_vertices(function, indices, positions.size)
-    twins = pair_half_edges(indices)
+    twins = pair_half_edges(indices, require_vertices(function, indices, positions.size))
     claims = wp.empty(count, dtype=wp.uint32, device=device)
     flips, passes = wp.empty(1, dtype=int, device=device), wp.zeros(1, dtype=int, device=device)
     going = wp.ones(1, dtype=int, device=device)
