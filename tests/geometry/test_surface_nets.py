@@ -203,5 +203,7 @@ def test_bad_input():
     for make in (lambda: Nets(3, 4, 5, topology="quads"), lambda: Nets.extract(field, topology="quads")):
         with pytest.raises(ValueError, match="`topology` is 'triangle' or 'quad', got 'quads'"):
             make()
+    with pytest.raises(ValueError, match=r"`topology` is 'triangle' or 'quad', got \['quad'\]"):
+        Nets.extract(field, topology=["quad"])
     with pytest.raises(RuntimeError, match="needs results at once"), wp.ScopedCapture():
         Nets.extract(field)

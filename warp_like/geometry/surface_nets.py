@@ -329,7 +329,7 @@ def _topology(field: Any, threshold: float, size: int) -> tuple[Any, ...]:
 
 def _require_topology(function: str, topology: Any) -> int:
     """Return how many indices a quad of this topology has."""
-    if topology not in TOPOLOGIES:
+    if not isinstance(topology, str) or topology not in TOPOLOGIES:
         raise ValueError(f"{function}: `topology` is 'triangle' or 'quad', got {topology!r}")
     return TOPOLOGIES[topology]
 
