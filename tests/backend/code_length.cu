@@ -136,8 +136,9 @@ KERNEL mandelbrot(int* __restrict__ out, int iterations, int rows, int columns, 
     out[i * out_columns + j] = count;
 }
 
-KERNEL least(IN x, float* m, int n) {
+KERNEL least(const int* __restrict__ cell, IN x, float* m, int n, int cells) {
     THREAD float v = x[i];
+    m += at(cell[i], cells);
     // As floats are ordered like integers, from 0 on upwards and below it downwards.
     if (v >= 0.0f)
         atomicMin((int*)m, __float_as_int(v));

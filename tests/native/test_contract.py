@@ -57,7 +57,7 @@ def test_slots_of_arrays() -> None:
 
 @pytest.mark.parametrize("layout", contract.LAYOUTS, ids=lambda layout: layout.name)
 def test_layouts_are_those_of_c(layout: Layout) -> None:
-    kinds = {"i": ctypes.c_int32, "q": ctypes.c_int64, "d": ctypes.c_double, "P": ctypes.c_void_p}
+    kinds = {"i": ctypes.c_int32, "I": ctypes.c_uint32, "q": ctypes.c_int64, "d": ctypes.c_double, "P": ctypes.c_void_p}
     fields = []
     for m in layout.members:
         kind = kinds[Layout("", "", (m,)).format[-1]]

@@ -44,12 +44,14 @@ class Part(Frozen):
     def lines(self) -> Iterator[str]:
         """The text of the part."""
         kinds = ", ".join(f"{n} {kind}" for kind, n in self.instructions.items())
-        yield f"{self.name:<11} {sum(self.instructions.values())} instructions: {kinds}"
+        yield f"{self.name:<11} {sum(self.instructions.values())} instructions"
+        yield f"  kinds     {kinds}"
         for what, widths in (("loads", self.loads), ("stores", self.stores), ("updates", self.updates)):
             if widths:
                 yield f"  {what:<9} {', '.join(f'{n} of {bits} bits' for bits, n in sorted(widths.items()))}"
         cycles = ", ".join(f"{part} {n:.0f}" for part, n in self.cycles.items() if n >= 0.5)
-        yield f"  bound by  {self.bound} (cycles of a warp: {cycles})"
+        yield f"  cycles    {cycles}"
+        yield f"  bound by  {self.bound}"
 
 
 class CudaExplanation(Frozen):
