@@ -8,6 +8,7 @@ and ``Program.unordered`` says so. Each thread spends time that the oracle does 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from tests.fuzz.numbers import finished
@@ -42,13 +43,15 @@ class CrowdWriter(SumWriter):
         self.budget = self.number(3, 7)
         self.extra: dict[str, tuple[str, str, str]] = {}
         self.setup: list[str] = []
+        self.shares = False  # several threads have the same index
         flow, meeting = [self.if_, self.for_, self.value, self.leave], [self.slot, self.chain, self.claim, self.mark]
         sums = [self.sum] * 3 + [self.extreme]
         focus = self.pick([[*meeting, *sums, self.win], [self.win] * 2, meeting, sums])  # sums keep code out of lanes
         self.kinds = [*flow, *focus * 2]
 
     def fits(self, kind: Any, depth: int, loop: bool) -> bool:
-        return super().fits(kind, depth, loop) and not (loop and kind in (self.slot, self.chain))
+        alone = kind == self.slot or (kind == self.chain and not self.shares)  # a thread keeps its link at its index
+        return super().fits(kind, depth, loop) and (kind not in (self.slot, self.chain) or (alone and not loop))
 
     def array(self, start: str, dtype: str, value: str, how: str) -> str:
         name = self.name(start)
@@ -130,6 +133,7 @@ def crowds(seed: int, known: frozenset[str]) -> Program:
     w = CrowdWriter(seed, known)
     dims = w.pick(GRIDS)
     tids = ["r0", "r1", "r2"][: len(dims) if w.chance(0.7) else w.number(1, len(dims))]
+    w.shares = math.prod(dims[len(tids) :]) > 1
     flat = tids[0]
     for axis, t in enumerate(tids[1:], 1):
         flat = f"({flat} * {dims[axis]} + {t})"
