@@ -79,6 +79,7 @@ class CrowdWriter(SumWriter):
     def chain(self, depth: int, loop: bool) -> None:
         """Lists of the threads that come by, one for each bucket."""
         links = self.name("links")
+        self.needs_index = True
         self.setup.append(f"{links} = np.full({BUCKETS} + n, -1, 'int32')")
         head, after = f"head_{links}", f"after_{links}"
         self.setup.append(f"{head}, {after} = {links}[:{BUCKETS}], {links}[{BUCKETS}:]")

@@ -271,7 +271,7 @@ def finished(
     if "bfloat16" in source:  # the emulation has no function of the host's that rounds to it
         settings = tuple(s for s in settings if "device" not in s)
     grids = tuple(grids)
-    if all(len(g) == 1 for g in grids) and w.chance(0.2):  # several threads get each index
+    if all(len(g) == 1 for g in grids) and w.chance(0.2) and not w.needs_index:  # several threads get each index
         surplus = w.pick([(2,), (3,), (1, 2), (17,)])
         grids = tuple((*g, *surplus) for g in grids)
     return Program(kind, w.seed, source, "\n".join(setup) + "\n", grids, settings)

@@ -18,11 +18,13 @@ class Writer:
         variables: The names in scope by type (`int16`, `vec3i`, the name of a struct).
         loops: Indices of loops and counters in scope, of type int32, which are small and not negative.
         known: Whether programs may have what is known to go wrong (``KNOWN`` in ``kinds.py``).
+        needs_index: Whether each thread needs an index of its own.
     """
 
     def __init__(self, seed: int, known: frozenset[str] = frozenset()) -> None:
         self.r = random.Random(seed)
         self.seed = seed
+        self.needs_index = False
         self.known = known
         self.lines: list[str] = []
         self.variables: dict[str, list[str]] = {}
