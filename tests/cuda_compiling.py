@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from warp_like.analysis.memory import analyse
 from warp_like.backend import compile as backend
 from warp_like.backend import libdevice, llvm_tools, nvptx
@@ -34,6 +36,12 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
 from warp_like.passes.expand import expand
+
+needs_disassembler = pytest.mark.skipif(
+    libdevice.find_ptxas() is None or libdevice.find_disassembler() is None,
+    reason="needs ptxas, and nvdisasm or cuobjdump",
+)
+"""Marks tests of machine code."""
 
 ARCHITECTURES = ("sm_80", "sm_90")
 RANDOM_KERNELS = 4

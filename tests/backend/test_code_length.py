@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import warp_like as wp
+from tests.cuda_compiling import needs_disassembler
 from warp_like.backend import libdevice
 
 ARCH = "sm_90"
@@ -283,13 +284,7 @@ def nvccs() -> dict[str, tuple[int, int]]:
     return {name: (counts[name], used[name]) for name in KERNELS}
 
 
-needs_tools = pytest.mark.skipif(
-    libdevice.find_ptxas() is None or libdevice.find_disassembler() is None,
-    reason="needs ptxas, and nvdisasm or cuobjdump",
-)
-
-
-@needs_tools
+@needs_disassembler
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_kernel_is_much_longer_than_nvccs(name: str) -> None:
     length, used = ours(name)

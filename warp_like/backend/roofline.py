@@ -45,6 +45,9 @@ class Machine(Frozen):
         warps: The most warps that a multiprocessor holds.
         blocks: The most blocks that it holds.
         shared: The bytes of shared memory that it has for blocks.
+        integer: Lanes for integers.
+        special: Lanes for roots, exponentials and conversions.
+        registers: The registers that it has for threads.
     """
 
     name: str

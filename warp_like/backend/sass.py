@@ -10,7 +10,7 @@ from warp_like.base.frozen import Frozen
 _CODE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*);")
 _LABEL = re.compile(r"^(\.L_x_\d+):", re.MULTILINE)
 _LINE = re.compile(r'//## File ".*?", line (\d+)')
-_REGISTER = re.compile(r"\bR(\d+)(?:\.(64))?")
+_REGISTER = re.compile(r"\bR(\d+)")
 _BITS = re.compile(r"\.(?:[US])?(8|16|64|128)\b")
 
 GLOBAL_LOADS = ("LDG", "LD", "LDGSTS")
@@ -76,7 +76,7 @@ class Instruction(Frozen):
         """The registers that it writes and those that it reads, one for each operand."""
         stores = self.name in (*GLOBAL_STORES, "STS", "STL", "RED", "REDG")
         _, _, operands = self.text.partition(" ")
-        found = [int(number) for number, _ in _REGISTER.findall(operands)]
+        found = [int(number) for number in _REGISTER.findall(operands)]
         writes = not stores and bool(re.match(r"(?:U?P\d\w*, )*R\d", operands))
         return (found[:1], found[1:]) if writes else ([], found)
 

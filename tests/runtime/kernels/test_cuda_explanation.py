@@ -6,15 +6,10 @@ import pytest
 
 import warp_like as wp
 from tests.backend.test_sass import TEXT
-from warp_like.backend import libdevice
+from tests.cuda_compiling import needs_disassembler
 from warp_like.backend.nvptx import Assembled
 from warp_like.backend.target import cuda_target
 from warp_like.runtime.kernels.cuda_explanation import explain
-
-needs_tools = pytest.mark.skipif(
-    libdevice.find_ptxas() is None or libdevice.find_disassembler() is None,
-    reason="needs ptxas, and nvdisasm or cuobjdump",
-)
 
 
 @wp.kernel(lineinfo=True)
@@ -40,7 +35,7 @@ def test_what_it_says() -> None:
     assert said._repr_html_().startswith("<pre>")
 
 
-@needs_tools
+@needs_disassembler
 def test_a_kernel() -> None:
     said = gravity.explain(target="sm_90")
     assert (said.kernel, said.target, said.block_dim, said.spilled) == ("gravity", "sm_90", 256, 0)
