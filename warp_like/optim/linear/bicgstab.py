@@ -11,7 +11,7 @@ from typing import Any
 import warp_like as wp
 from warp_like.optim.linear.operators import LinearOperator, numbers
 from warp_like.optim.linear.state import LinearSolverState, Problem, Result
-from warp_like.optim.linear.steps import advance, quotient, step_length, system_of
+from warp_like.optim.linear.steps import advance, quotient, step_length
 
 
 @wp.kernel(enable_backward=False)
@@ -41,9 +41,10 @@ def _turn(
 ) -> None:
     """``p = r + beta * (p - omega * v)``."""
     i = wp.tid()
-    system = system_of(batched, systems, i)
-    if system >= 0:
-        p[i] = r[i] + beta[system] * (p[i] - omega[system] * v[i])
+    if not batched:
+        p[i] = r[i] + beta[0] * (p[i] - omega[0] * v[i])
+    elif systems[i] >= 0:
+        p[i] = r[i] + beta[systems[i]] * (p[i] - omega[systems[i]] * v[i])
 
 
 class BiCGSTAB(LinearSolverState):

@@ -12,7 +12,7 @@ from typing import Any
 import warp_like as wp
 from warp_like.optim.linear.operators import numbers
 from warp_like.optim.linear.state import EPSILON, LinearSolverState, Problem, Result, restart_interval
-from warp_like.optim.linear.steps import quotient, system_of
+from warp_like.optim.linear.steps import quotient
 
 
 @wp.kernel(enable_backward=False)
@@ -21,11 +21,20 @@ def _scale_to(
 ) -> None:
     """Write a vector of length 1, or zero."""
     i = wp.tid()
-    system = system_of(batched, systems, i)
-    result = out.dtype(0)
-    if system >= 0:
-        result = quotient(vector[i], wp.sqrt(norm_sq[system]))
-    out[i] = result
+    if not batched:
+        out[i] = quotient(vector[i], wp.sqrt(norm_sq[0]))
+    elif systems[i] >= 0:
+        out[i] = quotient(vector[i], wp.sqrt(norm_sq[systems[i]]))
+    else:
+        out[i] = out.dtype(0)
+
+
+@wp.func
+def _combination(i: int, system: int, factors: wp.array2d[Any], rows: wp.array2d[Any]) -> Any:
+    total = rows.dtype(0)
+    for k in range(factors.shape[0]):
+        total += factors[k, system] * rows[k, i]
+    return total
 
 
 @wp.kernel(enable_backward=False)
@@ -33,12 +42,10 @@ def _subtract_rows(
     batched: bool, systems: wp.array[int], factors: wp.array2d[Any], rows: wp.array2d[Any], vector: wp.array[Any]
 ) -> None:
     i = wp.tid()
-    system = system_of(batched, systems, i)
-    if system >= 0:
-        total = vector[i]
-        for k in range(factors.shape[0]):
-            total -= factors[k, system] * rows[k, i]
-        vector[i] = total
+    if not batched:
+        vector[i] = vector[i] - _combination(i, 0, factors, rows)
+    elif systems[i] >= 0:
+        vector[i] = vector[i] - _combination(i, systems[i], factors, rows)
 
 
 @wp.kernel(enable_backward=False)
@@ -46,12 +53,12 @@ def _add_rows(
     batched: bool, systems: wp.array[int], factors: wp.array2d[Any], rows: wp.array2d[Any], vector: wp.array[Any]
 ) -> None:
     i = wp.tid()
-    system = system_of(batched, systems, i)
-    total = vector.dtype(0)
-    if system >= 0:
-        for k in range(factors.shape[0]):
-            total += factors[k, system] * rows[k, i]
-    vector[i] = total
+    if not batched:
+        vector[i] = _combination(i, 0, factors, rows)
+    elif systems[i] >= 0:
+        vector[i] = _combination(i, systems[i], factors, rows)
+    else:
+        vector[i] = vector.dtype(0)
 
 
 @wp.kernel(enable_backward=False)

@@ -1,6 +1,9 @@
 """Kernels of one iteration. Each system of a batch has numbers of its own: how far to go, and in which direction.
 
 A system that has reached its tolerance makes steps of length zero, so that it stays as it is while others go on.
+
+Numbers of vectors take two ways: in a batch each asks for its system (less than 0 for none), and without one all read
+the numbers of system 0. Lanes would else gather them for each number.
 """
 
 from __future__ import annotations
@@ -8,15 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import warp_like as wp
-
-
-@wp.func
-def system_of(batched: bool, systems: wp.array[int], i: int) -> int:
-    """Return the system of a batch that number ``i`` of a vector belongs to; less than 0 for none."""
-    system = 0
-    if batched:
-        system = systems[i]
-    return system
 
 
 @wp.func
@@ -48,6 +42,21 @@ def step_length(
     out[system] = length
 
 
+@wp.func
+def _advance(
+    i: int,
+    system: int,
+    length: wp.array[Any],
+    direction: wp.array[Any],
+    change: wp.array[Any],
+    x: wp.array[Any],
+    r: wp.array[Any],
+) -> None:
+    alpha = length[system]
+    x[i] = x[i] + alpha * direction[i]
+    r[i] = r[i] - alpha * change[i]
+
+
 @wp.kernel(enable_backward=False)
 def advance(
     batched: bool,
@@ -60,11 +69,10 @@ def advance(
 ) -> None:
     """``x += length * direction`` and ``r -= length * change``."""
     i = wp.tid()
-    system = system_of(batched, systems, i)
-    if system >= 0:
-        alpha = length[system]
-        x[i] = x[i] + alpha * direction[i]
-        r[i] = r[i] - alpha * change[i]
+    if not batched:
+        _advance(i, 0, length, direction, change, x, r)
+    elif systems[i] >= 0:
+        _advance(i, systems[i], length, direction, change, x, r)
 
 
 @wp.kernel(enable_backward=False)
@@ -73,18 +81,35 @@ def subtract(
 ) -> None:
     """``r -= length * change``."""
     i = wp.tid()
-    system = system_of(batched, systems, i)
-    if system >= 0:
-        r[i] = r[i] - length[system] * change[i]
+    if not batched:
+        r[i] = r[i] - length[0] * change[i]
+    elif systems[i] >= 0:
+        r[i] = r[i] - length[systems[i]] * change[i]
 
 
 @wp.kernel(enable_backward=False)
 def turn(batched: bool, systems: wp.array[int], beta: wp.array[Any], z: wp.array[Any], p: wp.array[Any]) -> None:
     """``p = z + beta * p``."""
     i = wp.tid()
-    system = system_of(batched, systems, i)
-    if system >= 0:
-        p[i] = z[i] + beta[system] * p[i]
+    if not batched:
+        p[i] = z[i] + beta[0] * p[i]
+    elif systems[i] >= 0:
+        p[i] = z[i] + beta[systems[i]] * p[i]
+
+
+@wp.func
+def _follow(
+    i: int,
+    system: int,
+    length: wp.array[Any],
+    beta: wp.array[Any],
+    z: wp.array[Any],
+    p: wp.array[Any],
+    x: wp.array[Any],
+) -> None:
+    direction = p[i]
+    x[i] = x[i] + length[system] * direction
+    p[i] = z[i] + beta[system] * direction
 
 
 @wp.kernel(enable_backward=False)
@@ -99,8 +124,7 @@ def follow(
 ) -> None:
     """``x += length * p``, then ``p = z + beta * p``."""
     i = wp.tid()
-    system = system_of(batched, systems, i)
-    if system >= 0:
-        direction = p[i]
-        x[i] = x[i] + length[system] * direction
-        p[i] = z[i] + beta[system] * direction
+    if not batched:
+        _follow(i, 0, length, beta, z, p, x)
+    elif systems[i] >= 0:
+        _follow(i, systems[i], length, beta, z, p, x)
