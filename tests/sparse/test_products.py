@@ -19,6 +19,7 @@ from warp_like.sparse import (
     bsr_mm_work_arrays,
     bsr_mv,
     bsr_scale,
+    bsr_set_from_triplets,
     bsr_zeros,
 )
 
@@ -239,6 +240,16 @@ def test_topology_of_a_product_is_reused():
         bsr_mm(A, B, reuse_topology=True)
     with pytest.raises(ValueError, match="reuse_topology goes with topology='compact', got 'padded'"):
         bsr_mm(A, B, z, work_arrays=work, reuse_topology=True, topology="padded")
+    with pytest.raises(ValueError, match="those of a product of 30 x 25 blocks, not of 20 x 30"):
+        bsr_mm(B, random(8, (25, 30), 60), work_arrays=work, reuse_topology=True)
+    assert z.nnz_sync() > 1
+    products = [z, *(bsr_mm(A, B, work_arrays=work, reuse_topology=True) for _ in range(2))]
+    one = wp.zeros(1, dtype=int)
+    for _ in range(3):  # changed in place, none changes the others or those to come
+        bsr_set_from_triplets(products.pop(0), one, one, wp.ones(1, dtype=wp.float64))
+        products.append(bsr_mm(A, B, work_arrays=work, reuse_topology=True))
+        for product in products:
+            np.testing.assert_allclose(dense(product), dense(A) @ dense(B), atol=1e-14)
 
 
 def test_a_bound_for_the_product(capfd):

@@ -187,6 +187,7 @@ class bsr_mm_work_arrays:
     """What ``bsr_mm`` keeps for further products of matrices with the same blocks (``reuse_topology``)."""
 
     def __init__(self) -> None:
+        self._shape = (0, 0)
         self._product: tuple[Any, Any, int] | None = None
         self._is_whole = True  # whether no bound may have left blocks out
 
@@ -314,7 +315,11 @@ def _product(
     if reuse:
         if work is None or work._product is None:
             raise ValueError("reuse_topology needs the work_arrays of an earlier product")
-        z.offsets, z.columns, z.nnz = work._product
+        if work._shape != (z.nrow, z.ncol):
+            kept, wanted = (f"{rows} x {columns}" for rows, columns in (work._shape, (z.nrow, z.ncol)))
+            raise ValueError(f"reuse_topology: work_arrays are those of a product of {kept} blocks, not of {wanted}")
+        offsets, columns, z.nnz = work._product
+        z.offsets, z.columns = wp.clone(offsets), wp.clone(columns)  # results may get other blocks, in place
         is_whole = work._is_whole
     apart = x.requires_grad or y.requires_grad or not is_whole  # has a gradient, and takes no block to be there
     if not reuse:
@@ -326,8 +331,9 @@ def _product(
         _sum_into(x, y, z, alpha)
     else:
         rows.sum(alpha, are_listed=reuse)
-    if work is not None:
-        work._product, work._is_whole = (z.offsets, z.columns, z.nnz), is_whole
+    if work is not None and not reuse:
+        work._shape = z.nrow, z.ncol
+        work._product, work._is_whole = (wp.clone(z.offsets), wp.clone(z.columns), z.nnz), is_whole
     return z
 
 
