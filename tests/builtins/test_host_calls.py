@@ -91,6 +91,7 @@ def test_all_builtins_but_a_few_can_be_called() -> None:
     only_kernels = {row.name for row in rows if not (is_query(row) or any(isinstance(p, TileOf) for p in row.patterns))}
     atomics = {f"atomic_{kind}" for kind in ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")}
     objects = {"mesh_get", "texture_sample", "volume_lookup", "volume_sample", "volume_store"}
+    objects.add("volume_sample_grad")
     assert only_kernels == {"tid", "poisson", "sample_cdf", "address_of", "shared_array", *atomics, *objects}
 
 

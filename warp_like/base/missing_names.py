@@ -15,9 +15,6 @@ MISSING: dict[str, str] = {
             "mesh_query_aabb_next_tiled mesh_query_aabb_tiled tile_bvh_query_aabb tile_bvh_query_next "
             "tile_bvh_query_ray tile_mesh_query_aabb tile_mesh_query_aabb_next tile_query_valid"
         ),
-        "this query of volumes is": (
-            "volume_lookup_index volume_sample_grad volume_sample_grad_index volume_sample_index"
-        ),
         "textures shared with OpenGL are": ("GLTextureResource RegisteredGLBuffer TextureResourceFlags"),
         "arrays of Omniverse's Fabric are": ("fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray"),
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),

@@ -90,9 +90,9 @@ class TileOf(Frozen):
 
 
 class ArrayOf(Frozen):
-    """An array of scalars of ``dtype``, or of anything; of ``ndim`` dimensions, or of any number."""
+    """An array of scalars or vectors of ``dtype``, or of anything; of ``ndim`` dimensions, or of any number."""
 
-    dtype: Var | None = None
+    dtype: Var | VecOf | None = None
     ndim: int | None = None
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend.context import Context
 from warp_like.frontend.host import Host, type_named
@@ -33,6 +33,15 @@ def arguments(node: ast.Call, name: str, params: Sequence[str], required: int) -
     if missing:
         raise WarpCodegenTypeError(f"{name}() is missing argument `{missing[0]}`", help=signature)
     return found
+
+
+def require_assignable(ctx: Context, name: str) -> None:
+    """Refuse a builtin that changes a variable where nothing may be assigned."""
+    if ctx.no_assignment:
+        raise WarpCodegenError(
+            f"{name}() changes a variable, so it can't stand {ctx.no_assignment}",
+            help="call it in a statement of its own before",
+        )
 
 
 def type_argument(ctx: Context, node: ast.expr, what: str) -> Type:

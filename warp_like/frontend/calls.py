@@ -28,6 +28,7 @@ from warp_like.frontend import (
     statics,
     unpacking,
 )
+from warp_like.frontend.arguments import require_assignable
 from warp_like.frontend.context import Context, expression
 from warp_like.frontend.expressions import array_choice
 from warp_like.frontend.function import Function
@@ -139,11 +140,7 @@ def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Oper
         return results
     if not isinstance(node.func, (ast.Name, ast.Attribute)) or ast.unparse(node.func).split(".")[-1] != name:
         raise WarpCodegenError(f"{name}() changes a variable and can't go by another name", help=f"wp.{name}(...)")
-    if ctx.no_assignment:
-        raise WarpCodegenError(
-            f"{name}() changes a variable, so it can't stand {ctx.no_assignment}",
-            help="call it in a statement of its own before",
-        )
+    require_assignable(ctx, name)
     values = op.results
     kept = len(values) - len(row.assigns)
     given = dict(zip(row.params, node.args, strict=False)) | {k.arg: k.value for k in node.keywords if k.arg}

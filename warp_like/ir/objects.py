@@ -21,8 +21,9 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
     ),
     ObjectKind.TEXTURE: (*("mark", "data", "levels", "about"),),
     ObjectKind.VOLUME: (
-        *("mark", "grid", "type", "root", "root_size", "background", "tile_size", "tile_value"),
+        *("mark", "grid", "gradient", "type", "root", "root_size", "background", "tile_size", "tile_value"),
         *("stride", "upper_table", "lower_table", "leaf_values", "value_size", "voxel_count"),
+        *("indexing", "first_leaf", "leaf_size"),
     ),
 }
 """The words of each kind of descriptor.
@@ -47,6 +48,9 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
   and of levels (8), whether coordinates are normalized, whether texels and levels are filtered (1 each), and the
   address mode of each axis (2 each).
 * Volume: ``grid`` is a grid of NanoVDB, whose voxels kernels may write, and ``root`` the byte where its root begins.
+  Adjoints of launches add to ``gradient``, memory of the same layout, which is 0 where there is none.
+  ``voxel_count`` is how many numbers of voxels there are. ``indexing`` says how a voxel gets one: by the place of its
+  tile behind ``first_leaf`` (0), by the tile's first number (1), or by this and the voxels of the tile that count (2).
   The others say how nodes are laid out for values of the ``type`` (``runtime/geometry/nanovdb.py``).
 """
 

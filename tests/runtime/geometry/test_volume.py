@@ -345,6 +345,19 @@ def test_layouts_are_those_of_nanovdb():
         10: (64, 32, 270400, 33856, 2144),
         17: (96, 64, 532576, 66656, 8320),
         18: (160, 64, 1056896, 132224, 16544),
+        **dict.fromkeys((3, 9), (64, 32, 270400, 33856, 1120)),
+        8: (64, 32, 270400, 33856, 96),
+        11: (64, 32, 270400, 33856, 160),
+        12: (64, 32, 270400, 33856, 2144),
+        13: (64, 32, 270400, 33856, 352),
+        14: (64, 32, 270400, 33856, 608),
+        15: (64, 32, 270400, 33856, 1120),
+        **dict.fromkeys((19, 20), (96, 32, 270400, 33856, 96)),
+        **dict.fromkeys((21, 22), (96, 32, 270400, 33856, 160)),
+        23: (96, 32, 270400, 33856, 1120),
+        24: (64, 32, 270400, 33856, 1632),
+        25: (64, 32, 270400, 33856, 3200),
+        26: (64, 32, 270400, 33856, 608),
     }
     for number, it in nanovdb.LAYOUTS.items():
         assert (it.root_size, it.tile_size, it.upper_size, it.lower_size, it.leaf_size) == known[number]
@@ -365,8 +378,8 @@ A = np.zeros((2, 2, 2), np.float32)
         (lambda: wp.Volume.load_from_numpy(A, voxel_size=[1, 2]), ValueError, "`voxel_size` is three finite numbers"),
         (lambda: wp.Volume.allocate([0, 0], [1, 1, 1], 1.0), ValueError, "`min` is three finite numbers"),
         (lambda: wp.Volume.allocate([0, 0, 9], [1, 1, 1], 1.0), ValueError, "`max` is below `min`"),
-        (lambda: wp.Volume.allocate([0] * 3, [1] * 3, 1.0, None), ValueError, "index grids are not in this release"),
-        (lambda: wp.Volume.allocate([0] * 3, [1] * 3, 1.0, "x"), ValueError, "`bg_value` is a number or a vector"),
+        (lambda: wp.Volume.load_from_numpy(A, bg_value=None), ValueError, "an index grid has no values"),
+        (lambda: wp.Volume.allocate([0] * 3, [1] * 3, 1.0, "x"), ValueError, "`bg_value` is a number, a vector"),
         (lambda: wp.Volume.allocate_by_tiles(np.zeros(3), 1.0), ValueError, "`tile_points` are vectors of 3"),
         (
             lambda: wp.Volume.load_from_numpy(A).get_tiles(wp.zeros(0, dtype=wp.vec3i)),

@@ -34,8 +34,8 @@ def root_child(id, grid, i, j, k):
     return place, inner
 
 
-def voxel(id, i, j, k):
-    # The byte offset of a value, and whether it is that of a voxel in a tile.
+def leaf(id, i, j, k):
+    # The byte offset of a tile, or that of the value that stands for it, and whether it is a tile.
     grid = _volume(id, "grid")
     at, inner = _volume_root_child(id, grid, i, j, k)
     if inner:
@@ -45,10 +45,93 @@ def voxel(id, i, j, k):
         if inner:
             m = (((i & 127) >> 3) << 8) | (((j & 127) >> 3) << 4) | ((k & 127) >> 3)
             at, inner = _volume_child(grid, at, int64(544), int64(_volume(id, "lower_table")), stride, m)
-            if inner:
-                v = ((i & 7) << 6) | ((j & 7) << 3) | (k & 7)
-                at += int64(_volume(id, "leaf_values")) + int64(v) * int64(_volume(id, "value_size"))
     return at, inner
+
+
+def in_tile(i, j, k):
+    return ((i & 7) << 6) | ((j & 7) << 3) | (k & 7)
+
+
+def voxel(id, i, j, k):
+    # The byte offset of a value, and whether it is that of a voxel in a tile.
+    at, inner = _volume_leaf(id, i, j, k)
+    if inner:
+        size = int64(_volume(id, "value_size"))
+        at += int64(_volume(id, "leaf_values")) + int64(_volume_in_tile(i, j, k)) * size
+    return at, inner
+
+
+def place(id, i, j, k):
+    at, inner = int64(0), False
+    if id != uint64(0):
+        at, inner = _volume_voxel(id, i, j, k)
+    return at, inner
+
+
+def cell(id, i, j, k, bits):
+    # Where the values at the eight corners of a cube of voxels are, in units of `1 << bits` bytes; the last axis goes first.
+    found = _eight(uint64(0))
+    if id != uint64(0):
+        first, inner = _volume_voxel(id, i, j, k)
+        together = inner and (i & 7) != 7 and (j & 7) != 7 and (k & 7) != 7
+        size = int64(_volume(id, "value_size"))
+        for n in range(8):
+            a, b, c = n >> 2, (n >> 1) & 1, n & 1
+            at = first + int64((a << 6) | (b << 3) | c) * size
+            if not together and n > 0:
+                at, inner = _volume_voxel(id, i + a, j + b, k + c)
+            found[n] = uint64(at) >> uint64(bits)
+    return found
+
+
+def number(id, at, v):
+    # The number of voxel `v` of the tile at a byte offset, -1 for one that has none.
+    count, way = int64(_volume(id, "voxel_count")), int32(_volume(id, "indexing"))
+    found = int64(-1)
+    if way == 0:
+        found = (at - int64(_volume(id, "first_leaf"))) / int64(_volume(id, "leaf_size")) * int64(512) + int64(v)
+    else:
+        grid = _volume(id, "grid")
+        offset = _constant_at(grid, at / int64(8) + int64(10), int64)
+        if way == 1:
+            found = offset - int64(1) + int64(v)
+        else:
+            word, bit = v >> 6, uint64(v & 63)
+            bits = _constant_at(grid, at / int64(8) + int64(2 + word), uint64)
+            if ((bits >> bit) & uint64(1)) != uint64(0):
+                before = int64(bit_count(bits & ((uint64(1) << bit) - uint64(1))))
+                if word > 0:
+                    sums = _constant_at(grid, at / int64(8) + int64(11), uint64)
+                    before += int64((sums >> uint64(9 * (word - 1))) & uint64(511))
+                found = offset - int64(1) + before
+    if found < int64(0) or found >= min(count, int64(2147483647)):
+        found = int64(-1)
+    return int32(found)
+
+
+def index(id, i, j, k):
+    found = -1
+    if id != uint64(0):
+        at, inner = _volume_leaf(id, i, j, k)
+        if inner:
+            found = _volume_number(id, at, _volume_in_tile(i, j, k))
+    return found
+
+
+def index_cell(id, i, j, k):
+    # The numbers of the voxels at the eight corners of a cube.
+    found = _eight(-1)
+    if id != uint64(0):
+        first, held = _volume_leaf(id, i, j, k)
+        together = (i & 7) != 7 and (j & 7) != 7 and (k & 7) != 7
+        for n in range(8):
+            x, y, z = i + (n >> 2), j + ((n >> 1) & 1), k + (n & 1)
+            at, inner = first, held
+            if not together and n > 0:
+                at, inner = _volume_leaf(id, x, y, z)
+            if inner:
+                found[n] = _volume_number(id, at, _volume_in_tile(x, y, z))
+    return found
 
 
 def holds(id, type):
@@ -62,14 +145,14 @@ def holds(id, type):
 def lookup(id, i, j, k, type, zero):
     value = zero
     if _volume_holds(id, type):
-        at, inner = _volume_voxel(id, i, j, k)
-        value = _value_at(_volume(id, "grid"), at, zero)
+        at, inner = _volume_place(id, i, j, k)
+        value = _value_at(_volume(id, "grid"), _volume(id, "gradient"), at, zero)
     return value
 
 
 def store(id, i, j, k, type, value):
     if _volume_holds(id, type):
-        at, inner = _volume_voxel(id, i, j, k)
+        at, inner = _volume_place(id, i, j, k)
         if inner:
             _store_at(_volume(id, "grid"), at, value)
 
@@ -79,50 +162,103 @@ def nearest(x):
     return int32(where(x < 0.0, ceil(x - 0.5), floor(x + 0.5)))
 
 
+def mix(a, b, f):
+    return _scaled(a, 1.0 - f) + _scaled(b, f)
+
+
+def blend(v0, v1, v2, v3, v4, v5, v6, v7, f):
+    # The value between the corners of a cube, and its slopes along the three axes.
+    a, b = _volume_mix(v0, v1, f[2]), _volume_mix(v2, v3, f[2])
+    c, d = _volume_mix(v4, v5, f[2]), _volume_mix(v6, v7, f[2])
+    low, high = _volume_mix(a, b, f[1]), _volume_mix(c, d, f[1])
+    along_y = _volume_mix(b - a, d - c, f[0])
+    near, far = _volume_mix(v1 - v0, v3 - v2, f[1]), _volume_mix(v5 - v4, v7 - v6, f[1])
+    return _volume_mix(low, high, f[0]), high - low, along_y, _volume_mix(near, far, f[0])
+
+
 def sample_closest(id, uvw, type, zero):
     return _volume_lookup(id, _volume_nearest(uvw[0]), _volume_nearest(uvw[1]), _volume_nearest(uvw[2]), type, zero)
 
 
-def sample_linear(id, uvw, type, zero):
-    value = zero
+def linear(id, uvw, type, zero):
+    # The value between voxels, and its slopes.
+    value, dx, dy, dz = zero, zero, zero, zero
     if _volume_holds(id, type):
-        grid = _volume(id, "grid")
-        x, y, z = floor(uvw[0]), floor(uvw[1]), floor(uvw[2])
-        i, j, k = int32(x), int32(y), int32(z)
-        fx, fy, fz = uvw[0] - x, uvw[1] - y, uvw[2] - z
-        first, inner = _volume_voxel(id, i, j, k)
-        together = inner and (i & 7) != 7 and (j & 7) != 7 and (k & 7) != 7
-        size = int64(_volume(id, "value_size"))
-        for n in range(8):
-            a, b, c = n >> 2, (n >> 1) & 1, n & 1
-            at = first + int64((a << 6) | (b << 3) | c) * size
-            if not together and n > 0:
-                at, inner = _volume_voxel(id, i + a, j + b, k + c)
-            weight = where(a != 0, fx, 1.0 - fx) * where(b != 0, fy, 1.0 - fy) * where(c != 0, fz, 1.0 - fz)
-            value += _scaled(_value_at(grid, at, zero), weight)
-    return value
-
-
-def sample_grad(id, uvw, sampling_mode, grad):
-    # The slope along each axis is between the two faces of the cube of voxels.
-    value, slope = _volume_sample(id, uvw, sampling_mode, 1, float32(0.0)), vec3f(0.0, 0.0, 0.0)
-    if sampling_mode != 0:
         x = vec3f(floor(uvw[0]), floor(uvw[1]), floor(uvw[2]))
-        for axis in range(3):
-            low, high = uvw, uvw
-            low[axis] = x[axis]
-            high[axis] = x[axis] + 1.0
-            slope[axis] = _volume_sample(id, high, 1, 1, float32(0.0)) - _volume_sample(id, low, 1, 1, float32(0.0))
-    return value, slope
+        o = _volume_cell(id, int32(x[0]), int32(x[1]), int32(x[2]), _size_in_bits(zero))
+        v0, v1, v2, v3, v4, v5, v6, v7 = _corners(_volume(id, "grid"), _volume(id, "gradient"), o, zero)
+        value, dx, dy, dz = _volume_blend(v0, v1, v2, v3, v4, v5, v6, v7, uvw - x)
+    return value, dx, dy, dz
 
 
 def sample(id, uvw, sampling_mode, type, zero):
     value = zero
     if sampling_mode != 0:
-        value = _volume_sample_linear(id, uvw, type, zero)
+        value, dx, dy, dz = _volume_linear(id, uvw, type, zero)
     else:
         value = _volume_sample_closest(id, uvw, type, zero)
     return value
+
+
+def sample_grad(id, uvw, sampling_mode, type, zero):
+    value, dx, dy, dz = zero, zero, zero, zero
+    if sampling_mode != 0:
+        value, dx, dy, dz = _volume_linear(id, uvw, type, zero)
+    else:
+        value = _volume_sample_closest(id, uvw, type, zero)
+    return value, _slopes(dx, dy, dz)
+
+
+def data_at(data, index, background):
+    value = background
+    if index >= 0:
+        value = data[index]
+    return value
+
+
+def closest_index(id, uvw):
+    return _volume_index(id, _volume_nearest(uvw[0]), _volume_nearest(uvw[1]), _volume_nearest(uvw[2]))
+
+
+def linear_index(id, uvw, data, background):
+    # As `linear`, of values in an array.
+    x = vec3f(floor(uvw[0]), floor(uvw[1]), floor(uvw[2]))
+    o = _volume_index_cell(id, int32(x[0]), int32(x[1]), int32(x[2]))
+    v0, v1 = _volume_data_at(data, o[0], background), _volume_data_at(data, o[1], background)
+    v2, v3 = _volume_data_at(data, o[2], background), _volume_data_at(data, o[3], background)
+    v4, v5 = _volume_data_at(data, o[4], background), _volume_data_at(data, o[5], background)
+    v6, v7 = _volume_data_at(data, o[6], background), _volume_data_at(data, o[7], background)
+    return _volume_blend(v0, v1, v2, v3, v4, v5, v6, v7, uvw - x)
+
+
+def sample_index(id, uvw, sampling_mode, voxel_data, background):
+    _require_data(volume_voxel_count(id), voxel_data)
+    value = background
+    if sampling_mode != 0:
+        value, dx, dy, dz = _volume_linear_index(id, uvw, voxel_data, background)
+    else:
+        value = _volume_data_at(voxel_data, _volume_closest_index(id, uvw), background)
+    return value
+
+
+def sample_index_closest(id, uvw, sampling_mode, voxel_data, background):
+    _require_data(volume_voxel_count(id), voxel_data)
+    return _volume_data_at(voxel_data, _volume_closest_index(id, uvw), background)
+
+
+def sample_grad_index(id, uvw, sampling_mode, voxel_data, background, grad):
+    _require_data(volume_voxel_count(id), voxel_data)
+    value, dx, dy, dz = background, background * 0.0, background * 0.0, background * 0.0
+    if sampling_mode != 0:
+        value, dx, dy, dz = _volume_linear_index(id, uvw, voxel_data, background)
+    else:
+        value = _volume_data_at(voxel_data, _volume_closest_index(id, uvw), background)
+    return value, _slopes(dx, dy, dz)
+
+
+def sample_grad_index_closest(id, uvw, sampling_mode, voxel_data, background, grad):
+    _require_data(volume_voxel_count(id), voxel_data)
+    return _volume_data_at(voxel_data, _volume_closest_index(id, uvw), background), grad - grad
 
 
 def lookup_f(id, i, j, k):
@@ -135,6 +271,10 @@ def lookup_i(id, i, j, k):
 
 def lookup_v(id, i, j, k):
     return _volume_lookup(id, i, j, k, 6, vec3f(0.0, 0.0, 0.0))
+
+
+def lookup_index(id, i, j, k):
+    return _volume_index(id, i, j, k)
 
 
 def store_f(id, i, j, k, value):
@@ -151,6 +291,10 @@ def store_v(id, i, j, k, value):
 
 def sample_f(id, uvw, sampling_mode):
     return _volume_sample(id, uvw, sampling_mode, 1, float32(0.0))
+
+
+def sample_grad_f(id, uvw, sampling_mode, grad):
+    return _volume_sample_grad(id, uvw, sampling_mode, 1, float32(0.0))
 
 
 def sample_i(id, uvw):
@@ -201,6 +345,7 @@ def world_to_index_dir(id, xyz):
 
 
 def voxel_count(id):
+    # How many numbers of voxels there are.
     count = int64(0)
     if id != uint64(0):
         count = int64(_volume(id, "voxel_count"))

@@ -1,4 +1,4 @@
-"""Grids of NanoVDB as bytes: how they are laid out, made, checked, and kept in files.
+"""Grids of NanoVDB as bytes: how they are laid out, and checks that readers stay inside.
 
 The format is OpenVDB's: https://www.openvdb.org/documentation/doxygen/NanoVDB_MainPage.html. A grid begins with 672
 bytes of header and 64 of the tree; then come the root with its table, the upper nodes, the lower nodes and the tiles,
@@ -7,9 +7,6 @@ which the format calls leaves.
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,49 +15,59 @@ from warp_like.base.frozen import Frozen
 
 Bytes = np.ndarray[Any, Any]
 
-GRID_MAGIC, FILE_MAGIC = 0x304244566F6E614E, 0x324244566F6E614E
+GRID_MAGIC = 0x304244566F6E614E
 _MAGICS = (GRID_MAGIC, 0x314244566F6E614E)
 VERSION = 32 << 21 | 3 << 10 | 3
-CODECS = {"none": 0, "zip": 1, "blosc": 2}
 TREE = 672
-_FLAGS = 1 << 1 | 1 << 5
-"""The grid has a box, and its nodes lie level by level."""
-_HEADER = struct.Struct("<QIHH")
-_METADATA = struct.Struct("<4Q2I6d6I3dI4I3IHHI")
+_FEATURE = 288
+"""Bytes of what a grid says of a feature array."""
 
 
 class Values(NamedTuple):
-    """A type of values: NanoVDB's number of it, its scalars, how many, and the scalar of means."""
+    """A type of values: NanoVDB's number of it and its name, its scalars, how many, and the scalar of means.
+
+    ``leaf`` is where the values of a tile begin and how large a tile is, for types whose tiles do not hold 512 of them.
+    """
 
     number: int
+    name: str
     scalar: Any
     length: int
     mean: Any
+    leaf: tuple[int, int] | None = None
 
 
+INDEX, ON_INDEX = 19, 20
 _TYPES = (
-    Values(1, np.float32, 1, np.float32),
-    Values(2, np.float64, 1, np.float64),
-    Values(4, np.int32, 1, np.float32),
-    Values(5, np.int64, 1, np.float64),
-    Values(6, np.float32, 3, np.float32),
-    Values(7, np.float64, 3, np.float64),
-    Values(10, np.uint32, 1, np.float32),
-    Values(17, np.float32, 4, np.float32),
-    Values(18, np.float64, 4, np.float64),
+    Values(1, "float", np.float32, 1, np.float32),
+    Values(2, "double", np.float64, 1, np.float64),
+    Values(3, "int16", np.int16, 1, np.float32),
+    Values(4, "int32", np.int32, 1, np.float32),
+    Values(5, "int64", np.int64, 1, np.float64),
+    Values(6, "Vec3f", np.float32, 3, np.float32),
+    Values(7, "Vec3d", np.float64, 3, np.float64),
+    Values(8, "Mask", np.bool_, 1, np.bool_, (96, 96)),
+    Values(9, "Half", np.float16, 1, np.float32),
+    Values(10, "uint32", np.uint32, 1, np.float32),
+    Values(11, "bool", np.bool_, 1, np.bool_, (96, 160)),
+    Values(12, "RGBA8", np.uint32, 1, np.float32),
+    Values(13, "Float4", np.float32, 1, np.float32, (96, 352)),
+    Values(14, "Float8", np.float32, 1, np.float32, (96, 608)),
+    Values(15, "Float16", np.float32, 1, np.float32, (96, 1120)),
+    Values(17, "Vec4f", np.float32, 4, np.float32),
+    Values(18, "Vec4d", np.float64, 4, np.float64),
+    Values(INDEX, "Index", np.uint64, 1, np.float64, (80, 96)),
+    Values(ON_INDEX, "OnIndex", np.uint64, 1, np.float64, (80, 96)),
+    Values(21, "IndexMask", np.uint64, 1, np.float64, (80, 160)),
+    Values(22, "OnIndexMask", np.uint64, 1, np.float64, (80, 160)),
+    Values(23, "PointIndex", np.uint64, 1, np.float64, (96, 1120)),
+    Values(24, "Vec3u8", np.uint8, 3, np.float32),
+    Values(25, "Vec3u16", np.uint16, 3, np.float32),
+    Values(26, "uint8", np.uint8, 1, np.float32),
 )
-NAMES = {
-    1: "float",
-    2: "double",
-    4: "int32",
-    5: "int64",
-    6: "Vec3f",
-    7: "Vec3d",
-    10: "uint32",
-    17: "Vec4f",
-    18: "Vec4d",
-}
-"""What NanoVDB calls the types."""
+BY_PLACE, FROM_FIRST, COUNTED = 0, 1, 2
+"""The ways in which voxels get numbers (``ir/objects.py``)."""
+_INDEXING = {INDEX: FROM_FIRST, ON_INDEX: COUNTED, 21: FROM_FIRST, 22: COUNTED}
 
 
 def _up(n: int, to: int) -> int:
@@ -97,6 +104,7 @@ class Layout(Frozen):
         background, tile_value = _up(28, align), _up(20, align)
         stride = _up(max(size, 8), 8)
         upper, lower, leaf = after_statistics(8224), after_statistics(1056), after_statistics(80)
+        leaf, leaf_size = values.leaf or (leaf, _up(leaf + 512 * size, 32))
         return Layout(
             values=values,
             value_size=size,
@@ -110,11 +118,23 @@ class Layout(Frozen):
             lower_table=lower,
             lower_size=_up(lower + 4096 * stride, 32),
             leaf_values=leaf,
-            leaf_size=_up(leaf + 512 * size, 32),
+            leaf_size=leaf_size,
         )
 
 
 LAYOUTS = {values.number: Layout.of(values) for values in _TYPES}
+NAMES = {values.number: values.name for values in _TYPES}
+"""What NanoVDB calls the types."""
+
+
+class Feature(NamedTuple):
+    """An array that a grid has beside its tree: its name, first byte, elements, and what these are."""
+
+    name: str
+    begin: int
+    value_size: int
+    value_count: int
+    number: int
 
 
 class Damaged(RuntimeError):
@@ -130,7 +150,14 @@ class Grid:
         root: Where its root begins.
         leaves: Where its tiles begin.
         origins: The first voxel of each tile, ``(tiles, 3)``.
+        lower_count: How many lower nodes there are.
+        upper_count: How many upper nodes there are.
+        indexing: How voxels get numbers.
+        voxel_count: How many numbers of voxels there are.
+        features: The arrays beside the tree.
     """
+
+    lower_count = upper_count = 0
 
     def __init__(self, data: Bytes) -> None:
         self.data = data
@@ -148,6 +175,9 @@ class Grid:
         self.layout = LAYOUTS[number]
         self.root = TREE + self._i64(TREE + 24)
         self.leaves, self.origins = self._tiles()
+        self.indexing = _INDEXING.get(number, BY_PLACE)
+        self.voxel_count = self._voxel_count()
+        self.features = self._features()
 
     def _u32(self, at: int) -> int:
         return int(self.data[at : at + 4].view(np.uint32)[0])
@@ -189,6 +219,7 @@ class Grid:
             ("a lower node", it.lower_size, 4, 544, it.lower_table, 3),
         ):
             self._require(nodes, size, name)
+            self.upper_count, self.lower_count = self.lower_count, len(nodes)
             begins, ends = [*begins, nodes], [*ends, nodes + size]
             found = [self._children(node, bits, mask, start) for node in nodes]
             places = [np.stack([n >> 2 * bits, n >> bits & (1 << bits) - 1, n & (1 << bits) - 1], 1) for n, _ in found]
@@ -196,9 +227,66 @@ class Grid:
             origins = np.concatenate([np.zeros((0, 3), np.int64), *inside])
             nodes = np.concatenate([np.zeros(0, np.int64), *(children for _, children in found)])
         self._require(nodes, it.leaf_size, "a tile")
-        self._require_apart(np.concatenate([*begins, nodes]), np.concatenate([*ends, nodes + it.leaf_size]))
+        self._nodes = np.concatenate([*begins, nodes]), np.concatenate([*ends, nodes + it.leaf_size])
+        self._require_apart(*self._nodes)
         order = np.argsort(nodes, kind="stable")
-        return nodes[order], origins[order].astype(np.int32)
+        nodes = nodes[order]
+        if (np.diff(nodes) != it.leaf_size).any():
+            raise Damaged("the NanoVDB grid is damaged: its tiles do not follow each other")
+        return nodes, origins[order].astype(np.int32)
+
+    def _voxel_count(self) -> int:
+        if not len(self.leaves) or self.indexing == BY_PLACE:
+            return 512 * len(self.leaves)
+        numbers = self.numbers()
+        most = int(numbers.max()) + 1
+        nodes = len(self.leaves), self.lower_count, self.upper_count + 1
+        if most > sum(n * k for n, k in zip(nodes, (516, 4100, 32772), strict=True)):  # a number for all that there is
+            raise Damaged(f"the NanoVDB grid is damaged: a voxel has number {most - 1}")
+        return most
+
+    def numbers(self) -> Bytes:
+        """The number of each voxel of each tile, ``(tiles, 512)``; -1 for voxels that have none."""
+        it, n = self.layout, np.arange(512)
+        if self.indexing == BY_PLACE:
+            return 512 * np.arange(len(self.leaves))[:, None] + n
+        first = int(self.leaves[0]) if len(self.leaves) else 0
+        rows = self.data[first : first + len(self.leaves) * it.leaf_size].reshape(-1, it.leaf_size)
+        offsets = rows[:, 80:88].copy().view(np.uint64)
+        if (offsets > 2**62).any():
+            raise Damaged("the NanoVDB grid is damaged: the numbers of its voxels are too large")
+        found = offsets.astype(np.int64) - 1
+        if self.indexing == FROM_FIRST:
+            return found + n
+        held = np.unpackbits(rows[:, 16:80], axis=1, bitorder="little").astype(bool)
+        words = np.cumsum(held.reshape(-1, 8, 64).sum(2), 1)
+        sums = rows[:, 88:96].copy().view(np.uint64) >> np.arange(0, 63, 9, dtype=np.uint64) & np.uint64(511)
+        if (sums != words[:, :7]).any():
+            raise Damaged("the NanoVDB grid is damaged: a tile's sums are not those of its voxels")
+        return np.where(held, found + np.cumsum(held, 1) - 1, -1)
+
+    def _features(self) -> list[Feature]:
+        start, count = self._i64(640), self._u32(648)
+        if not count:
+            return []
+        if not TREE <= start <= self.data.size - _FEATURE * count or start % 8:
+            raise Damaged("the NanoVDB grid is damaged: the list of its feature arrays lies out of it")
+        found, begins, ends = [], [start], [start + _FEATURE * count]
+        for at in range(start, start + _FEATURE * count, _FEATURE):
+            begin, values, size = at + self._i64(at), self._u64(at + 8), self._u32(at + 16)
+            name = bytes(self.data[at + 32 : at + _FEATURE])
+            if not TREE <= begin <= self.data.size - size * values or b"\0" not in name:
+                raise Damaged("the NanoVDB grid is damaged: a feature array lies out of it, or has no name")
+            found.append(Feature(_text(name), begin, size, values, self._u32(at + 28)))
+            begins, ends = [*begins, begin], [*ends, begin + size * values]
+        nodes = (np.concatenate([a, b]) for a, b in zip(self._nodes, (begins, ends), strict=True))
+        self._require_apart(*nodes)
+        return found
+
+    @property
+    def name(self) -> str:
+        """The grid's name."""
+        return _text(bytes(self.data[40:296]))
 
     def _children(self, node: int, bits: int, mask: int, start: int) -> tuple[Bytes, Bytes]:
         count = 1 << 3 * bits
@@ -212,191 +300,11 @@ class Grid:
         """What a descriptor says of it."""
         it = self.layout
         names = ("root_size", "background", "tile_size", "tile_value", "stride", "upper_table", "lower_table")
-        found = {name: getattr(it, name) for name in (*names, "leaf_values", "value_size")}
-        return {**found, "type": it.values.number, "root": self.root, "voxel_count": 512 * len(self.leaves)}
+        found = {name: getattr(it, name) for name in (*names, "leaf_values", "value_size", "leaf_size")}
+        first = int(self.leaves[0]) if len(self.leaves) else 0
+        numbers = {"voxel_count": self.voxel_count, "indexing": self.indexing, "first_leaf": first}
+        return {**found, **numbers, "type": it.values.number, "root": self.root}
 
 
-# --- making ---
-
-
-def made(tiles: Bytes, values: Values, background: Any, scale: Any, translation: Any) -> Bytes:
-    """Return the bytes of a grid with ``tiles``, each given by a voxel of it; all voxels have the background."""
-    it = LAYOUTS[values.number]
-    leaves = np.unique(np.asarray(tiles, np.int64).reshape(-1, 3) >> 3 << 3, axis=0)
-    lowers, uppers = np.unique(leaves >> 7 << 7, axis=0), np.unique(leaves >> 12 << 12, axis=0)
-    roots = np.array([_key(*o) for o in uppers], np.uint64)
-    uppers = uppers[np.argsort(roots)]
-    counts = len(leaves), len(lowers), len(uppers)
-    at_root = TREE + 64
-    at_upper = at_root + it.root_size + len(uppers) * it.tile_size
-    at_lower = at_upper + len(uppers) * it.upper_size
-    at_leaf = at_lower + len(lowers) * it.lower_size
-    size = at_leaf + len(leaves) * it.leaf_size
-    data = np.zeros(size, np.uint8)
-    value = np.broadcast_to(np.asarray(background, values.scalar), (values.length,)).tobytes()
-    _write_header(data, it, leaves, scale, translation)
-    starts = (at_leaf - TREE, at_lower - TREE, at_upper - TREE, 64)
-    _put(data, TREE, "<4q3I3IQ", *starts, *counts, 0, 0, 0, 512 * len(leaves))
-    _put(data, at_root, "<6iI", *_box(leaves), len(uppers))
-    _values(data[at_root + it.background :][None], value, 3)
-    for n, origin in enumerate(uppers):
-        row = at_root + it.root_size + n * it.tile_size
-        _put(data, row, "<Qq", _key(*origin), at_upper + n * it.upper_size - at_root)
-        data[row + it.tile_value : row + it.tile_value + len(value)] = np.frombuffer(value, np.uint8)
-    levels = (
-        (uppers, lowers, at_upper, at_lower, it.upper_size, it.lower_size, it.upper_table, 12, 7, 5),
-        (lowers, leaves, at_lower, at_leaf, it.lower_size, it.leaf_size, it.lower_table, 7, 3, 4),
-    )
-    for above, below, start, first, node_size, below_size, table, outer, inner, bits in levels:
-        nodes = data[start : start + len(above) * node_size].reshape(len(above), node_size)
-        rows = nodes[:, table : table + (it.stride << 3 * bits)].reshape(len(above), 1 << 3 * bits, it.stride)
-        rows[:, :, : len(value)] = np.frombuffer(value, np.uint8)
-        _values(nodes[:, 32 + (2 << 3 * bits) // 8 :], value, 2)
-        number = {tuple(o): n for n, o in enumerate(above)}
-        of = np.array([number[tuple(o)] for o in below >> outer << outer], np.int64)
-        x, y, z = ((below >> inner) & ((1 << bits) - 1)).T
-        place = (x << 2 * bits) | (y << bits) | z
-        np.bitwise_or.at(nodes, (of, 32 + (1 << 3 * bits) // 8 + place // 8), (1 << place % 8).astype(np.uint8))
-        offsets = first + np.arange(len(below)) * below_size - (start + of * node_size)
-        rows[of, place, :8] = offsets.astype(np.int64)[:, None].view(np.uint8)
-        rows[of, place, 8:] = 0
-        for n in range(len(above)):
-            inside = below[of == n]
-            _put(nodes[n], 0, "<6i", *(inside.min(0)), *(inside.max(0) + (1 << inner) - 1))
-    tail = data[at_leaf:].reshape(len(leaves), it.leaf_size)
-    tail[:, :12] = leaves.astype(np.int32).view(np.uint8)
-    tail[:, 12:15], tail[:, 15] = 7, 2
-    tail[:, 16:80] = 255
-    _values(tail[:, 80:], value, 2)
-    _values(tail[:, it.leaf_values :], value, 512)
-    return data
-
-
-def _key(x: int, y: int, z: int) -> int:
-    i, j, k = ((int(v) & 0xFFFFFFFF) >> 12 for v in (x, y, z))
-    return k | j << 21 | i << 42
-
-
-def _put(data: Bytes, at: int, form: str, *values: Any) -> None:
-    data[at : at + struct.calcsize(form)] = np.frombuffer(struct.pack(form, *values), np.uint8)
-
-
-def _values(rows: Bytes, value: bytes, count: int) -> None:
-    rows[:, : count * len(value)] = np.frombuffer(value * count, np.uint8)
-
-
-def _box(leaves: Bytes) -> list[int]:
-    return [*leaves.min(0), *(leaves.max(0) + 7)] if len(leaves) else [2**31 - 1] * 3 + [-(2**31)] * 3
-
-
-def _write_header(data: Bytes, it: Layout, leaves: Bytes, scale: Any, translation: Any) -> None:
-    matrix, shift = np.diag(np.asarray(scale, float)), np.asarray(translation, float)
-    _put(data, 0, "<QQIIIIQ", GRID_MAGIC, 2**64 - 1, VERSION, _FLAGS, 0, 1, data.size)
-    for at, letter in ((296, "f"), (384, "d")):
-        numbers = [*matrix.ravel(), *np.linalg.inv(matrix).ravel(), *shift, 1.0]
-        _put(data, at, f"<22{letter}", *numbers)
-    box = np.array(_box(leaves), float).reshape(2, 3) + np.array([[0], [1]])
-    world = box * np.diag(matrix) + shift if len(leaves) else box * 0
-    _put(data, 560, "<9d2Iq", *world.ravel(), *np.diag(matrix), 0, it.values.number, 0)
-
-
-# --- files ---
-
-
-def loaded(raw: bytes) -> Bytes:
-    """Return the grids in a file, one after the other.
-
-    Raises:
-        Damaged: It is no such file, or compressed in a way that can't be read.
-    """
-    try:
-        return _loaded(raw)
-    except (struct.error, zlib.error, ValueError, IndexError, OverflowError) as error:
-        raise Damaged(f"the NanoVDB file is damaged: {error}") from error
-
-
-def _loaded(raw: bytes) -> Bytes:
-    magic, version, count, codec = _HEADER.unpack_from(raw)
-    if magic not in (GRID_MAGIC, FILE_MAGIC):
-        raise Damaged("this is no NanoVDB file: the signature is missing")
-    if version >> 21 != 32:
-        raise Damaged(f"NanoVDB files of version 32 can be read, got {version >> 21}")
-    at, sizes = _HEADER.size, []
-    for _ in range(count):
-        fields = _METADATA.unpack_from(raw, at)
-        sizes.append((fields[0], fields[1]))
-        at += _METADATA.size + fields[21]
-    parts = []
-    for size, stored in sizes:
-        if codec:
-            (stored,) = struct.unpack_from("<Q", raw, at)
-            at += 8
-        if stored > len(raw) - at:
-            raise Damaged("the NanoVDB file ends too early")
-        parts.append(_unpacked(raw[at : at + stored], codec, size))
-        at += stored
-    if len(parts) > 1:  # files need not number their grids
-        parts = [p[:24] + struct.pack("<2I", n, len(parts)) + p[32:] for n, p in enumerate(parts)]
-    return np.frombuffer(b"".join(parts), np.uint8).copy()
-
-
-def _unpacked(part: bytes, codec: int, size: int) -> bytes:
-    if codec == 0:
-        found = part
-    elif codec == 1:
-        unpacker = zlib.decompressobj()
-        found = unpacker.decompress(part, size + 1)
-    elif codec == 2:
-        found = _blosc().decompress(part)
-    else:
-        raise Damaged(f"the NanoVDB file has the unknown codec {codec}")
-    if len(found) != size:
-        raise Damaged(f"a grid of the NanoVDB file should have {size} bytes, and has {len(found)}")
-    return found
-
-
-def _blosc() -> Any:
-    try:
-        import blosc  # type: ignore[import-not-found]
-    except ImportError as error:
-        raise RuntimeError("the codec blosc needs the package blosc, which is not installed") from error
-    return blosc
-
-
-def file_of(data: Bytes, codec: str) -> bytes:
-    """Return the file of one grid."""
-    if codec not in CODECS:
-        raise ValueError(f'save_to_nvdb(): `codec` is "none", "zip" or "blosc", got {codec!r}')
-    raw = data.tobytes()
-    packed = {"none": lambda: raw, "zip": lambda: zlib.compress(raw), "blosc": lambda: _blosc().compress(raw)}[codec]()
-    name = raw[40:296].split(b"\0")[0] + b"\0"
-    world, sizes = struct.unpack_from("<6d", raw, 560), struct.unpack_from("<3d", raw, 608)
-    kind, number = struct.unpack_from("<2I", raw, 632)
-    root = TREE + struct.unpack_from("<q", raw, TREE + 24)[0]
-    corners, counts = struct.unpack_from("<6I", raw, root), struct.unpack_from("<6I", raw, TREE + 32)
-    (voxels,) = struct.unpack_from("<Q", raw, TREE + 56)
-    metadata = _METADATA.pack(
-        *(len(raw), len(packed), _name_key(name[:-1]), voxels, number, kind, *world, *corners, *sizes, len(name)),
-        *(*counts[:3], 1, *counts[3:], CODECS[codec], 0, VERSION),
-    )
-    head = _HEADER.pack(GRID_MAGIC, VERSION, 1, CODECS[codec])
-    length = struct.pack("<Q", len(packed)) if codec != "none" else b""
-    return head + metadata + name + length + packed
-
-
-def _name_key(name: bytes) -> int:
-    """NanoVDB's key of a name: its first eight bytes, or a hash of a longer one."""
-    if len(name) <= 8:
-        return int.from_bytes(name, "little")
-    key = 0
-    for byte in name:
-        key = (key * 31 + byte) % 2**64
-    return key
-
-
-def voxels_of(grid: Grid) -> Iterator[Bytes]:
-    """The voxels of each tile, ``(512, 3)``."""
-    n = np.arange(512)
-    inside = np.stack([n >> 6, n >> 3 & 7, n & 7], 1).astype(np.int32)
-    for origin in grid.origins:
-        yield origin + inside
+def _text(name: bytes) -> str:
+    return name.split(b"\0")[0].decode("ascii", "replace")

@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
+import ctypes
+import operator
 import os
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from warp_like.base.contract import ObjectKind
 from warp_like.ir import types as ir
-from warp_like.ir.objects import GRID_TYPES
-from warp_like.runtime.arrays.array import array, new_array
+from warp_like.runtime.arrays.array import array, bind_foreign, new_array
 from warp_like.runtime.arrays.objects import Descriptor, Queried
-from warp_like.runtime.geometry import nanovdb
+from warp_like.runtime.geometry import nanovdb, nanovdb_files, nanovdb_making
+from warp_like.runtime.geometry.bvh import now_and_in_graphs
+from warp_like.runtime.geometry.volume_building import (
+    TOO_MANY,
+    background,
+    bytes_of_tiles,
+    map_of,
+    outcome_of,
+    room,
+    sizes,
+    status_array,
+    tell,
+    three,
+    to_world,
+)
+from warp_like.runtime.geometry.volume_building import (
+    RebuildInfo as _RebuildInfo,
+)
 from warp_like.runtime.memory.allocation import element_type
 from warp_like.runtime.memory.device import get_device
-from warp_like.values import constant_of, dtypes, from_ir, to_ir
+from warp_like.runtime.memory.recorder import refuse_capture
+from warp_like.values import dtypes, from_ir, to_ir
 
-_TYPES = {number: t for t, number in GRID_TYPES.items()}
+_TYPES = {
+    **dict(zip((1, 2, 3, 4, 5), (ir.float32, ir.float64, ir.int16, ir.int32, ir.int64), strict=True)),
+    **dict(zip((9, 10, 11, 26), (ir.float16, ir.uint32, ir.bool_, ir.uint8), strict=True)),
+    **{number: ir.Vec(3, t) for number, t in ((6, ir.float32), (7, ir.float64), (24, ir.uint8), (25, ir.uint16))},
+    **{number: ir.Vec(4, t) for number, t in ((17, ir.float32), (18, ir.float64))},
+}
+"""The types of values by NanoVDB's numbers."""
+_NOWHERE = -(2**31)
 
 
 class Volume(Queried):
     """A sparse grid of voxels, which kernels sample, read and write.
 
     Voxels come in tiles of 8 x 8 x 8. Beyond the tiles, the grid has its background value. Values are ``float32``,
-    ``float64``, ``int32``, ``int64``, ``uint32``, or vectors of 3 or 4 floats.
+    ``float64``, ``int32``, ``int64``, ``uint32``, or vectors of 3 or 4 floats. Grids of other types can be loaded, but
+    kernels read no values there. An index grid has no values but a number for each voxel, for arrays that have an
+    element for each.
 
-    Make volumes with ``allocate``, ``allocate_by_tiles``, ``load_from_numpy`` and ``load_from_nvdb``. A kernel takes
+    Make volumes with ``allocate``, ``allocate_by_tiles``, ``allocate_by_voxels``, ``load_from_numpy`` and
+    ``load_from_nvdb``. A kernel takes
     the ``id``, or the object itself for a parameter annotated ``wp.Volume``. An ``id`` as the object gives it keeps the
     memory; one in an array does not.
 
@@ -68,6 +98,31 @@ class Volume(Queried):
         translation: Any
         transform_matrix: Any
 
+    class ActiveStats(NamedTuple):
+        """How many voxels and nodes of each level there are."""
+
+        voxel_count: int
+        leaf_node_count: int
+        lower_node_count: int
+        upper_node_count: int
+
+    class FeatureArrayInfo(NamedTuple):
+        """What a grid says of an array that it has beside its voxels."""
+
+        name: str
+        ptr: int
+        value_size: int
+        value_count: int
+        type_str: str
+
+    RebuildInfo: ClassVar[type[_RebuildInfo]] = _RebuildInfo
+    REBUILD_SUCCESS: ClassVar[int] = 0
+    REBUILD_LEAF_CAPACITY_EXCEEDED: ClassVar[int] = TOO_MANY["leaf"]
+    REBUILD_LOWER_CAPACITY_EXCEEDED: ClassVar[int] = TOO_MANY["lower"]
+    REBUILD_UPPER_CAPACITY_EXCEEDED: ClassVar[int] = TOO_MANY["upper"]
+    REBUILD_VOXEL_CAPACITY_EXCEEDED: ClassVar[int] = TOO_MANY["voxel"]
+    REBUILD_INVALID_INPUT: ClassVar[int] = 16
+
     def __init__(self, data: array, copy: bool = True) -> None:
         if not isinstance(data, array):
             raise TypeError(f"Volume(): `data` is a wp.array of bytes, got {type(data).__name__}")
@@ -81,13 +136,18 @@ class Volume(Queried):
         self.device = get_device("cpu")
         grid = nanovdb.Grid(data)
         self._following = data[grid.data.size :].copy()  # the grids behind this one
+        self._descriptor = Descriptor(self._kind, self.device)
+        self._info = _RebuildInfo(None, 0, 0, 0, 0)
+        self._take(grid)
+
+    def _take(self, grid: nanovdb.Grid) -> None:
+        """Be this grid from now on."""
         words = -(-grid.data.size // 8)
         self._data = new_array(element_type(dtypes.uint64), (words,), self.device, zero=True)  # aligned
         view = self._data.numpy().view(np.uint8)
         view[: grid.data.size] = grid.data
         grid.data = view[: grid.data.size]
         self._grid = grid
-        self._descriptor = Descriptor(self._kind, self.device)
         self._descriptor.read = [self._data]
         self._descriptor.publish(grid=self._data, **grid.words)
 
@@ -118,6 +178,7 @@ class Volume(Queried):
             voxel_size: The edge of a voxel in the world, or three of them.
             bg_value: What all voxels have at first, and what is beyond the tiles. It says of which type values are: an
                 int makes int32, a float float32, three or four numbers float vectors; or a scalar or vector of Warp's.
+                None makes an index grid.
             translation: Where voxel (0, 0, 0) is in the world.
             points_in_world_space: Whether the corners are places in the world.
             device: The CPU.
@@ -126,17 +187,19 @@ class Volume(Queried):
             ValueError: An argument is not of this form, or the upper corner is below the lower one.
             RuntimeError: The device is not the CPU.
         """
-        size = _sizes(cls.allocate, voxel_size)
-        low, high = (_three(cls.allocate, name, x) for name, x in (("min", min), ("max", max)))
+        of = "Volume.allocate()"
+        size = sizes(of, voxel_size)
+        low, high = (three(of, name, x) for name, x in (("min", min), ("max", max)))
         if points_in_world_space:
-            shift = _three(cls.allocate, "translation", translation)
+            shift = three(of, "translation", translation)
             low, high = (np.around((x - shift) / size) for x in (low, high))
         first, last = (np.floor(x).astype(np.int64) >> 3 for x in (low, high))
         if (last < first).any():
-            raise ValueError(f"Volume.allocate(): `max` is below `min`: {high.tolist()}, {low.tolist()}")
+            raise ValueError(f"{of}: `max` is below `min`: {high.tolist()}, {low.tolist()}")
         axes = [np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]
         tiles = 8 * np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
-        return cls._made(cls.allocate, tiles, size, bg_value, translation, device)
+        _require_cpu(of, device)
+        return cls._of(bytes_of_tiles(of, tiles, bg_value, to_world(of, size, None, translation)))
 
     @classmethod
     def allocate_by_tiles(
@@ -146,6 +209,13 @@ class Volume(Queried):
         bg_value: Any = 0.0,
         translation: Any = (0.0, 0.0, 0.0),
         device: Any = None,
+        transform: Any = None,
+        rebuildable: bool = False,
+        max_tiles: int | None = None,
+        max_lower_nodes: int | None = None,
+        max_upper_nodes: int | None = None,
+        status: array | None = None,
+        point_mask: array | None = None,
     ) -> Volume:
         """Return a volume with the tiles that hold some points.
 
@@ -156,30 +226,153 @@ class Volume(Queried):
             bg_value: See ``allocate``.
             translation: See ``allocate``.
             device: See ``allocate``.
+            transform: Instead of ``voxel_size``, the matrix of 3 x 3 that makes directions in the world of those in
+                voxels.
+            rebuildable: Whether ``rebuild`` may give the volume other tiles; so does any of the next three.
+            max_tiles: The most tiles; as many as there are points when left out.
+            max_lower_nodes: The most cubes of 128 voxels; as many as tiles when left out.
+            max_upper_nodes: The most cubes of 4096 voxels.
+            status: An array of one uint32 for the outcome; see ``rebuild``.
+            point_mask: An array of int32: points with a 0 are left out.
 
         Raises:
             ValueError: An argument is not of this form.
-            RuntimeError: The device is not the CPU.
+            RuntimeError: The device is not the CPU, or there are more tiles than ``max_tiles`` and no ``status``.
         """
-        size = _sizes(cls.allocate_by_tiles, voxel_size)
-        points = tile_points.numpy() if isinstance(tile_points, array) else np.asarray(tile_points)
-        if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "if" or not np.isfinite(points).all():
-            raise ValueError(
-                "Volume.allocate_by_tiles(): `tile_points` are vectors of 3 numbers, got "
-                f"{points.dtype} of shape {points.shape}"
-            )
-        if points.dtype.kind == "f":
-            shift = _three(cls.allocate_by_tiles, "translation", translation)
-            points = np.around((points.astype(np.float64) - shift) / size).astype(np.int64)
-        return cls._made(cls.allocate_by_tiles, points, size, bg_value, translation, device)
+        of = "Volume.allocate_by_tiles()"
+        most = {"max_tiles": max_tiles, "max_lower_nodes": max_lower_nodes, "max_upper_nodes": max_upper_nodes}
+        info = room(of, "tiles", rebuildable, len(tile_points), most)
+        made = to_world(of, voxel_size, transform, translation)
+        points = made.voxels(tile_points, point_mask, of, "tile_points")
+        _require_cpu(of, device)
+        return cls._built(of, info, bytes_of_tiles(of, points, bg_value, made), status)
 
     @classmethod
-    def _made(cls, of: Any, tiles: Any, size: Any, background: Any, translation: Any, device: Any) -> Volume:
-        if not get_device(device).is_cpu:
-            raise RuntimeError(f"Volume.{of.__name__}(): volumes are on the CPU in this release; `device` is {device}")
-        values, number = _background(of, background)
-        shift = _three(of, "translation", translation)
-        return cls._of(nanovdb.made(tiles, values, number, size, shift))
+    def allocate_by_voxels(
+        cls,
+        voxel_points: Any,
+        voxel_size: Any = None,
+        translation: Any = (0.0, 0.0, 0.0),
+        device: Any = None,
+        transform: Any = None,
+        rebuildable: bool = False,
+        max_active_voxels: int | None = None,
+        max_leaf_nodes: int | None = None,
+        max_lower_nodes: int | None = None,
+        max_upper_nodes: int | None = None,
+        status: array | None = None,
+        point_mask: array | None = None,
+    ) -> Volume:
+        """Return an index grid that has a number for each voxel that holds one of some points, and for no other.
+
+        Args:
+            voxel_points: As for ``allocate_by_tiles``, as all that is not here.
+            voxel_size: See there.
+            translation: See there.
+            device: See there.
+            transform: See there.
+            rebuildable: See there.
+            max_active_voxels: The most voxels; as many as there are points when left out.
+            max_leaf_nodes: The most tiles; as many as voxels when left out.
+            max_lower_nodes: See there.
+            max_upper_nodes: See there.
+            status: See there.
+            point_mask: See there.
+
+        Raises:
+            ValueError: An argument is not of this form.
+            RuntimeError: The device is not the CPU, or there are more voxels than there is room for and no ``status``.
+
+        Example:
+            >>> volume = wp.Volume.allocate_by_voxels(wp.array([[0, 0, 0], [1, 0, 0]], dtype=wp.vec3i), 1.0)
+            >>> @wp.kernel
+            ... def look(volume: wp.Volume, data: wp.array(dtype=float), out: wp.array(dtype=float)):
+            ...     out[0] = wp.volume_sample_index(volume, wp.vec3(0.5, 0.0, 0.0), wp.Volume.LINEAR, data, 0.0)
+            >>> data = wp.array([4.0, 6.0], dtype=float)
+            >>> out = wp.zeros(1, dtype=float)
+            >>> wp.launch(look, dim=1, inputs=[volume, data], outputs=[out])
+            >>> out.list()
+            [5.0]
+        """
+        of = "Volume.allocate_by_voxels()"
+        names = ("max_active_voxels", "max_leaf_nodes", "max_lower_nodes", "max_upper_nodes")
+        most = dict(zip(names, (max_active_voxels, max_leaf_nodes, max_lower_nodes, max_upper_nodes), strict=True))
+        info = room(of, "voxels", rebuildable, len(voxel_points), most)
+        made = to_world(of, voxel_size, transform, translation)
+        points = made.voxels(voxel_points, point_mask, of, "voxel_points")
+        _require_cpu(of, device)
+        return cls._built(of, info, nanovdb_making.of_voxels(points, *made), status)
+
+    @classmethod
+    def _built(cls, of: str, info: _RebuildInfo, data: nanovdb.Bytes, status: array | None) -> Volume:
+        """A volume that holds what there is room for: nothing where that is too little."""
+        grid = nanovdb.Grid(data)
+        outcome = outcome_of(info, grid)
+        said = status_array(of, status, get_device("cpu"))
+        tell(of, outcome, said, info)
+        if outcome:
+            number = grid.layout.values.number
+            background = grid.data[grid.root + grid.layout.background :][: grid.layout.value_size]
+            values = nanovdb.LAYOUTS[nanovdb.INDEX if grid.indexing else number].values
+            data = nanovdb_making.of_tiles(
+                np.zeros((0, 3), np.int64), values, background.view(values.scalar), *map_of(grid)
+            )
+        made = cls._of(data)
+        made._info = info
+        return made
+
+    def rebuild(self, points: Any, status: array | None = None, point_mask: array | None = None) -> array | None:
+        """Give the volume other tiles or voxels than it has. Its id stays; values become the background.
+
+        The volume was made with ``rebuildable=True`` or room of a given size. A graph that captures this does it in
+        each run, with the points of then. Arrays of ``feature_array`` and ``values`` stay those of before.
+
+        Args:
+            points: What ``allocate_by_tiles`` or ``allocate_by_voxels``, which has made the volume, takes.
+            status: An array of one uint32. It becomes ``wp.Volume.REBUILD_SUCCESS``; with too little room, the sum of
+                ``REBUILD_LEAF_CAPACITY_EXCEEDED``, ``REBUILD_LOWER_CAPACITY_EXCEEDED``,
+                ``REBUILD_UPPER_CAPACITY_EXCEEDED`` and ``REBUILD_VOXEL_CAPACITY_EXCEEDED``, as is so. Then the volume
+                stays as it is.
+            point_mask: An array of int32: points with a 0 are left out.
+
+        Returns:
+            ``status``.
+
+        Raises:
+            ValueError: ``points`` or ``point_mask`` are other objects.
+            RuntimeError: The volume can't be rebuilt, or there is too little room and no ``status``.
+        """
+        of = "Volume.rebuild()"
+        if self._info.kind is None:
+            raise RuntimeError(f"{of}: this volume was not made to be rebuilt; make it with `rebuildable=True`")
+        said = status_array(of, status, self.device)
+
+        def work() -> None:
+            to = map_of(self._grid)
+            voxels = to.voxels(points, point_mask, of, "points")
+            it = self._grid.layout
+            if self._info.kind == "voxels":
+                data = nanovdb_making.of_voxels(voxels, *to)
+            else:
+                background = self._grid.data[self._grid.root + it.background :][: it.value_size]
+                data = nanovdb_making.of_tiles(voxels, it.values, background.view(it.values.scalar), *to)
+            grid = nanovdb.Grid(data)
+            outcome = outcome_of(self._info, grid)
+            tell(of, outcome, said, self._info)
+            if not outcome:
+                self._take(grid)
+
+        now_and_in_graphs("rebuild a volume", self.device, work)
+        return status
+
+    @property
+    def is_rebuildable(self) -> bool:
+        """Whether ``rebuild`` may be called."""
+        return self._info.kind is not None
+
+    def get_rebuild_info(self) -> _RebuildInfo:
+        """Return what the volume can be rebuilt from, and how much there is room for."""
+        return self._info
 
     @classmethod
     def load_from_numpy(
@@ -204,13 +397,13 @@ class Volume(Queried):
             RuntimeError: The device is not the CPU.
         """
         given = np.asarray(ndarray)
-        values, number = _background(cls.load_from_numpy, bg_value)
+        of = "Volume.load_from_numpy()"
+        if bg_value is None:
+            raise ValueError(f"{of}: an index grid has no values; `bg_value` is a number or a vector")
+        values, number = background(of, bg_value)
         wanted = 3 + (values.length > 1)
         if given.ndim != wanted or 0 in given.shape or (wanted == 4 and given.shape[3] != values.length):
-            raise ValueError(
-                f"Volume.load_from_numpy(): `ndarray` has {wanted} axes for values {nanovdb.NAMES[values.number]}, got "
-                f"shape {given.shape}"
-            )
+            raise ValueError(f"{of}: `ndarray` has {wanted} axes for values {values.name}, got shape {given.shape}")
         n = -(-np.array(given.shape[:3]) // 8)
         made = cls.allocate([0, 0, 0], 8 * n - 1, voxel_size, bg_value, min_world, device=device)
         whole = np.empty((*(8 * n), values.length), values.scalar)
@@ -239,10 +432,9 @@ class Volume(Queried):
             RuntimeError: It is no such file, or damaged; or the grid is of a type that is not in this release, or needs
                 the package ``blosc``, which is not installed.
         """
-        if not get_device(device).is_cpu:
-            raise RuntimeError(f"Volume.load_from_nvdb(): volumes are on the CPU in this release; `device` is {device}")
+        _require_cpu("Volume.load_from_nvdb()", device)
         raw = file_or_buffer.read() if hasattr(file_or_buffer, "read") else file_or_buffer
-        return cls._of(nanovdb.loaded(bytes(raw)))
+        return cls._of(nanovdb_files.loaded(bytes(raw)))
 
     def load_next_grid(self) -> Volume | None:
         """Return the grid that follows this one in the file or in the bytes that it was loaded from; None at the end.
@@ -258,21 +450,52 @@ class Volume(Queried):
         index, count = (int(n) for n in self._grid.data[24:32].view(np.uint32))
         return Volume._of(self._following) if self._following.size and index + 1 < count else None
 
-    def save_to_nvdb(self, path: Any, codec: str = "none") -> Any:
-        """Write the volume to a NanoVDB file of this one grid, which OpenVDB's tools and Warp read.
+    def save_to_nvdb(self, path: Any, codec: str = "none", more: Iterable[Volume] = ()) -> Any:
+        """Write the volume to a NanoVDB file, which OpenVDB's tools and Warp read.
+
+        The grids follow that ``load_next_grid`` would give.
 
         Args:
             path: Where.
             codec: ``"none"``, ``"zip"``, or ``"blosc"``, which needs the package ``blosc``.
+            more: Volumes to write behind these.
 
         Raises:
             ValueError: There is no such codec.
             RuntimeError: ``blosc`` is not installed.
         """
-        written = nanovdb.file_of(self._grid.data, codec)
+        written = nanovdb_files.file_of([grid for v in (self, *more) for grid in v._grids()], codec)
         with open(os.fspath(path), "wb") as file:
             file.write(written)
         return path
+
+    def _grids(self) -> Iterator[nanovdb.Bytes]:
+        """The bytes of this grid and of those that follow."""
+        volume: Volume | None = self
+        while volume is not None:
+            yield volume._grid.data
+            volume = volume.load_next_grid()
+
+    @classmethod
+    def load_from_address(cls, grid_ptr: int, buffer_size: int = 0, device: Any = None) -> Volume:
+        """Return a copy of a grid in memory that another library has made.
+
+        As with ``wp.array(ptr=...)``, that there is such memory can't be checked.
+
+        Args:
+            grid_ptr: The address of its first byte.
+            buffer_size: How many bytes there are; without it, as many as the grid says.
+            device: The CPU.
+
+        Raises:
+            RuntimeError: The address is 0, or there is no grid, a damaged one, or one of a type that is not in this
+                release.
+        """
+        _require_cpu("Volume.load_from_address()", device)
+        if not grid_ptr:
+            raise RuntimeError("Volume.load_from_address(): `grid_ptr` is 0")
+        size = buffer_size or int(np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(grid_ptr))[4])
+        return cls._of(np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(grid_ptr)))
 
     # --- asking ---
 
@@ -284,43 +507,61 @@ class Volume(Queried):
 
     @property
     def dtype(self) -> Any:
-        """The type of values."""
-        return from_ir(_TYPES[self._grid.layout.values.number])
+        """The type of values; None for those that have no type here, as of index grids."""
+        t = _TYPES.get(self._grid.layout.values.number)
+        return None if t is None else from_ir(t)
 
     @property
     def is_index(self) -> bool:
-        """Whether voxels are numbers of elements of other arrays: never, in this release."""
-        return False
+        """Whether voxels have numbers of elements of arrays, and no values of their own."""
+        return self._grid.indexing != nanovdb.BY_PLACE
 
     def get_tile_count(self) -> int:
-        """Return how many tiles there are."""
-        return len(self._grid.leaves)
+        """Return how many tiles there are; of a volume that can be rebuilt, how many there is room for."""
+        return self._info.max_leaf_node_count or len(self._grid.leaves)
 
     def get_tiles(self, out: Any = None) -> Any:
-        """Return the first voxel of each tile: an array of int32 of shape ``(tiles, 3)``, or ``out``.
+        """Return the first voxel of each tile: an array of int32 of shape ``(get_tile_count(), 3)``, or ``out``.
+
+        Rows for which there is no tile are -2147483648; those of ``out`` stay as they are.
 
         Raises:
             RuntimeError: ``out`` is too small, or of another type.
         """
-        return self._given(self._grid.origins, out, "get_tiles")
+        return self._given(self._grid.origins, self.get_tile_count(), out, "get_tiles")
 
     def get_voxel_count(self) -> int:
-        """Return how many voxels the tiles have."""
-        return 512 * len(self._grid.leaves)
+        """Return how many voxels have a number; of a volume that can be rebuilt, how many there is room for.
+
+        These are 512 for each tile, and with ``allocate_by_voxels`` the given ones alone.
+        """
+        return self._info.max_voxel_count or self._grid.voxel_count
+
+    def get_active_stats(self) -> Volume.ActiveStats:
+        """Return how many voxels and nodes there are."""
+        grid = self._grid
+        return Volume.ActiveStats(grid.voxel_count, len(grid.leaves), grid.lower_count, grid.upper_count)
 
     def get_voxels(self, out: Any = None) -> Any:
-        """Return all voxels of the tiles: an array of int32 of shape ``(voxels, 3)``, or ``out``.
+        """Return the voxels in the order of their numbers: an array of int32, ``(get_voxel_count(), 3)``, or ``out``.
+
+        Rows for which there is no voxel are -2147483648; those of ``out`` stay as they are.
 
         Raises:
             RuntimeError: ``out`` is too small, or of another type.
         """
-        found = [np.zeros((0, 3), np.int32), *nanovdb.voxels_of(self._grid)]
-        return self._given(np.concatenate(found), out, "get_voxels")
+        numbers, n = self._grid.numbers(), np.arange(512)
+        inside = np.stack([n >> 6, n >> 3 & 7, n & 7], 1).astype(np.int32)
+        held = (numbers >= 0) & (numbers < self._grid.voxel_count)
+        found = np.full((self._grid.voxel_count, 3), _NOWHERE, np.int32)
+        found[numbers[held]] = (self._grid.origins[:, None] + inside)[held]
+        return self._given(found, self.get_voxel_count(), out, "get_voxels")
 
-    def _given(self, found: Any, out: Any, name: str) -> Any:
+    def _given(self, found: Any, count: int, out: Any, name: str) -> Any:
         if out is None:
-            out = new_array(element_type(dtypes.int32), found.shape, self.device, zero=False)
-            out.assign(found)
+            out = new_array(element_type(dtypes.int32), (count, 3), self.device, zero=False)
+            rest = np.full((count - len(found), 3), _NOWHERE, np.int32)
+            out.assign(np.concatenate([found, rest]))
             return out
         vectors = isinstance(out, array) and (out.ndim, to_ir(out.dtype)) == (1, ir.Vec(3, ir.int32))
         scalars = isinstance(out, array) and (out.ndim, to_ir(out.dtype), out.shape[-1]) == (2, ir.int32, 3)
@@ -329,6 +570,76 @@ class Volume(Queried):
             raise RuntimeError(f"Volume.{name}(): `out` is {wanted}, got {out!r}")
         out.numpy()[: len(found)] = found
         return out
+
+    @property
+    def values(self) -> Any:
+        """The values of all voxels, an array of shape ``(tiles, 512)`` in the volume's own memory.
+
+        Row ``n`` is the tile ``get_tiles()[n]``, and voxel ``(i, j, k)`` of a tile is element ``64 i + 8 j + k``. So
+        the voxel with the number ``n`` of ``volume_lookup_index`` is element ``[n // 512, n % 512]``.
+
+        Raises:
+            RuntimeError: The volume has no values, or none that kernels read.
+
+        Example:
+            >>> volume = wp.Volume.allocate([0, 0, 0], [7, 7, 7], 1.0)
+            >>> volume.values.fill_(2.0)
+            >>> volume.values.shape, float(volume.values[0, 511])
+            ((1, 512), 2.0)
+        """
+        it = self._grid.layout
+        if it.values.leaf is not None:
+            raise RuntimeError(f"a volume of type {it.values.name} has no array of values")
+        first = int(self._grid.leaves[0]) + it.leaf_values if len(self._grid.leaves) else 0
+        shape, strides = (len(self._grid.leaves), 512), (it.leaf_size, it.value_size)
+        return bind_foreign(
+            element_type(self.dtype), self._data.ptr + first, shape, strides, False, self.device, self._data
+        )
+
+    def get_feature_array_count(self) -> int:
+        """Return how many arrays the grid has beside its voxels, which its file came with."""
+        return len(self._grid.features)
+
+    def get_feature_array_info(self, feature_index: int) -> Volume.FeatureArrayInfo:
+        """Return what the grid says of one of these arrays.
+
+        Raises:
+            IndexError: There is no such array.
+        """
+        found = self._feature(feature_index)
+        name = nanovdb.NAMES.get(found.number, "?")
+        ptr = self._data.ptr + found.begin
+        return Volume.FeatureArrayInfo(found.name, ptr, found.value_size, found.value_count, name)
+
+    def _feature(self, index: int) -> nanovdb.Feature:
+        if not 0 <= operator.index(index) < len(self._grid.features):
+            raise IndexError(f"this volume has {len(self._grid.features)} feature arrays, there is no number {index}")
+        return self._grid.features[index]
+
+    def feature_array(self, feature_index: int, dtype: Any = None) -> Any:
+        """Return one of the arrays that the grid has beside its voxels. It shares the volume's memory.
+
+        Args:
+            feature_index: Which.
+            dtype: The type of elements, of the size that the grid says; or one of a single byte; or for an array of
+                bytes any type. Without it, that which the grid says, or bytes.
+
+        Raises:
+            IndexError: There is no such array.
+            RuntimeError: The type has another size.
+        """
+        found = self._feature(feature_index)
+        t = _TYPES.get(found.number, ir.uint8) if dtype is None else to_ir(dtype)
+        element = element_type(dtypes.uint8 if t is None else from_ir(t))
+        whole = found.value_size * found.value_count
+        fits = element.itemsize in (1, found.value_size) or (found.value_size == 1 and whole % element.itemsize == 0)
+        ptr = self._data.ptr + found.begin
+        if not fits or ptr % element.numpy.itemsize:
+            raise RuntimeError(
+                f"Volume.feature_array(): the elements of array {feature_index} have {found.value_size} bytes, and "
+                f"those of {t} have {element.itemsize}"
+            )
+        return bind_foreign(element, ptr, (whole // element.itemsize,), None, False, self.device, self._data)
 
     def get_voxel_size(self) -> tuple[float, float, float]:
         """Return the edges of a voxel in the world."""
@@ -343,46 +654,16 @@ class Volume(Queried):
         mat33: Any = from_ir(ir.Mat(3, 3, ir.float32))
         index, count = (int(n) for n in data[24:32].view(np.uint32))
         return Volume.GridInfo(
-            *(bytes(data[40:296]).split(b"\0")[0].decode("ascii", "replace"), data.size, index, count),
-            *(nanovdb.NAMES[self._grid.layout.values.number], vec3(*shift.tolist()), mat33(*matrix.tolist())),
+            *(self._grid.name, data.size, index, count),
+            *(self._grid.layout.values.name, vec3(*shift.tolist()), mat33(*matrix.tolist())),
         )
 
     def __repr__(self) -> str:
-        return f"Volume({self.get_tile_count()} tiles of {self.dtype.__name__}, device={str(self.device)!r})"
+        tiles, what = len(self._grid.leaves), self._grid.layout.values.name
+        return f"Volume({tiles} tiles of {what}, device={str(self.device)!r})"
 
 
-def _three(of: Any, name: str, given: Any) -> Any:
-    try:
-        found = np.asarray([float(x) for x in given])
-    except TypeError:
-        found = np.zeros(0)
-    if found.shape != (3,) or not np.isfinite(found).all():
-        raise ValueError(f"Volume.{of.__name__}(): `{name}` is three finite numbers, got {given!r}")
-    return found
-
-
-def _sizes(of: Any, given: Any) -> Any:
-    found = _three(of, "voxel_size", [given] * 3 if isinstance(given, (int, float, np.number)) else given)
-    if (found <= 0).any():
-        raise ValueError(f"Volume.{of.__name__}(): `voxel_size` is positive, got {given!r}")
-    return found
-
-
-def _background(of: Any, given: Any) -> tuple[nanovdb.Values, Any]:
-    """Return the type of values that a background asks for, and its numbers."""
-    t = constant_of(given)
-    if isinstance(given, (list, tuple, np.ndarray)):
-        found: ir.Type | None = ir.Vec(len(given), ir.float32)
-    elif t is not None:
-        found = t[0]
-    elif isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        found = ir.int32
-    else:
-        found = ir.float32 if isinstance(given, (float, np.floating)) else None
-    number = None if found is None else GRID_TYPES.get(found)
-    if number is None:
-        what = "index grids are not in this release" if given is None else f"got {given!r}"
-        raise ValueError(f"Volume.{of.__name__}(): `bg_value` is a number or a vector of 3 or 4 floats; {what}")
-    numbers = list(given) if isinstance(found, ir.Vec) else given
-    values = nanovdb.LAYOUTS[number].values
-    return values, np.asarray(numbers, values.scalar)
+def _require_cpu(of: str, device: Any) -> None:
+    if not get_device(device).is_cpu:
+        raise RuntimeError(f"{of}: volumes are on the CPU in this release; `device` is {device}")
+    refuse_capture("making a volume")
