@@ -1,5 +1,7 @@
 """The interpreter for functions in lanes: each op of lanes is run once a lane, by the scalar interpreter.
 
+In a function of one thread, lanes are iterations of its loops; all of them are at work.
+
 A value in lanes is a list of scalar values. It is as strict as the scalar interpreter, and stricter on masks: what a
 lane outside of its mask would read or write is never looked at.
 """
@@ -66,16 +68,17 @@ class _Vector(_Thread):
         return super().execute(o, env)
 
     def wide(self, o: Op, env: Env) -> list[Any]:
-        lanes = range(self.width)
+        width = next(v.type.width for v in (*o.results, *o.operands()) if isinstance(v.type, Lanes))
+        lanes = range(width)
         match o:
             case ops.ActiveMask():
-                return [[np.bool_(k < self.active) for k in lanes]]
+                return [[np.bool_(self.width == 1 or k < self.active) for k in lanes]]
             case ops.Broadcast():
-                return [[env[o.x]] * self.width]
+                return [[env[o.x]] * width]
             case ops.Iota():
                 return [[coerce(_wrapped(env[o.base], k * o.stride), o.base.type) for k in lanes]]
             case ops.LaneReduce():
-                return [self.lane_reduce(o, env)]
+                return [self.lane_reduce(o, env, width)]
             case ops.Push():
                 self.stack.append((o.slot, env[o.value]))
                 return []
@@ -84,7 +87,7 @@ class _Vector(_Thread):
                 if slot != o.slot:
                     raise InterpreterError(f"pop of slot {o.slot}, but the top is slot {slot}")
                 return [value]
-        mask = env[o.mask[0]] if getattr(o, "mask", ()) else [True] * self.width
+        mask = env[o.mask[0]] if getattr(o, "mask", ()) else [True] * width
         if isinstance(o, ops.Atomic) and o.kind == "take":  # the last lane takes first
             rows = [self.lane(o, env, k) if mask[k] else _nothing(o) for k in reversed(lanes)][::-1]
         else:
@@ -97,8 +100,8 @@ class _Vector(_Thread):
         own = {a: env[v][k] if isinstance(v.type, Lanes) else env[v] for a, v in pairs}
         return _EXECUTE[type(o)](self, one, own)
 
-    def lane_reduce(self, o: ops.LaneReduce, env: Env) -> Any:
-        mask = env[o.mask[0]] if o.mask else [True] * self.width
+    def lane_reduce(self, o: ops.LaneReduce, env: Env, width: int) -> Any:
+        mask = env[o.mask[0]] if o.mask else [True] * width
         chosen = [x for x, on in zip(env[o.x], mask, strict=True) if on]
         if o.kind == "any":
             return np.bool_(any(chosen))

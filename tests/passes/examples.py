@@ -11,7 +11,7 @@ import numpy as np
 from tests.ir_builder import branch, loop, start, tid
 from warp_like.builtins import loops
 from warp_like.ir import ops
-from warp_like.ir.core import Function
+from warp_like.ir.core import Function, Value
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Struct, Tile, Vec, bool_, float32, int32, int64
 from warp_like.passes import (
@@ -49,7 +49,7 @@ from warp_like.passes.ad import (
     value_gradients,
 )
 from warp_like.passes.runner import DEFAULT
-from warp_like.passes.spmd import coarsening, consecutive, flatten_grid, widen
+from warp_like.passes.spmd import coarsening, consecutive, flatten_grid, widen, widen_loops
 from warp_like.passes.team import bodies, spread
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
@@ -413,6 +413,25 @@ def _row_sums() -> Function:
     return f
 
 
+def _columns() -> Function:
+    """The sums of 6 columns of 3 numbers each, of which a thread stores one."""
+    f, b = start(x=X, y=X)
+    sums = b.insert(ops.LocalArray((6,), zeroed=False), X).result
+
+    def column(j: Value) -> list[Value]:
+        def add(k: Value, total: Value) -> list[Value]:
+            return [b.add(total, b.load(f.params[0], [b.add(b.mul(k, 6), j)]))]
+
+        b.store(sums, [j], loops.counted(b, 1, 3, [b.load(f.params[0], [j])], add)[0])
+        return []
+
+    loops.counted(b, 0, 6, [], column, simd=True)
+    i = tid(b)
+    b.store(f.params[1], [i], b.load(sums, [i]))
+    b.yield_()
+    return f
+
+
 EXAMPLES: dict[str, Example] = {
     "inline": Example(inline, inline.inline, _calls, lambda: [floats()]),
     "flatten_structs": Example(flatten_structs, flatten_structs.flatten_structs, _structs),
@@ -480,6 +499,7 @@ EXAMPLES: dict[str, Example] = {
         flatten_grid, flatten_grid.flatten_grid, _rows, lambda: [floats(), np.zeros((4, 4), np.float32)], (4, 4)
     ),
     "widen": Example(widen, lambda f: widen.widen(f, 4), _scaled),
+    "widen_loops": Example(widen_loops, lambda f: widen_loops.widen_loops(f, 128, 16), _columns),
     "load_consecutively": Example(consecutive, consecutive.load_consecutively, lambda: widen.widen(_row_sums(), 4)),
 }
 """By the name of the pass in ``base.passes.ROUTE``, or of the function where it runs inside of another pass."""

@@ -29,7 +29,8 @@ LARGEST_WIDENED = 3000
 """Lines of LLVM IR beyond which LLVM neither vectorises nor unrolls the loops of a kernel.
 
 Those of a kernel in lanes it leaves as they are, whatever the size (``simplify``): their bodies are vectors long enough
-that unrolling them gains nothing, and took up to six times as long as the rest of LLVM.
+that unrolling them gains nothing, and took up to six times as long as the rest of LLVM. Nor does it unroll where loops
+of one thread are in lanes: for three products of tiles that took as long as the rest of LLVM.
 
 Its time would grow with the square of their number or size: 12,000 lines in the loop over the grid take the vectoriser
 45 s, 3,400 lines in 125 loops take the unroller 5 s, and the rest of LLVM takes about 1 s for either.
@@ -61,7 +62,7 @@ def _compile(lowered: Lowered, target: Target, emit: Callable[[Any, Any], Any]) 
     with LOCK:
         llvm, machine = _machine(target)
         lines = lowered.text.count("\n")
-        unroll = not lowered.in_lanes and lines <= LARGEST_WIDENED
+        unroll = not (lowered.in_lanes or lowered.loops_in_lanes) and lines <= LARGEST_WIDENED
         vectorize = unroll or (lowered.tiled and lines <= LARGEST_TILED)
         try:
             return _emitted(lowered, llvm, machine, emit, vectorize=vectorize, unroll=unroll)

@@ -28,12 +28,14 @@ ROUTE: dict[str, tuple[str, ...]] = {
     ),
     "alone": ("in_single_threads", "lower_local_atomics", "fold", "cse", "dce"),
     "lanes": ("flatten_grid", "widen", "load_consecutively", "cse", "dce", "coarsen"),
+    "loops": ("widen_loops", "load_consecutively", "cse", "licm", "dce"),
 }
 """The passes of each stage in their order.
 
 ``gradients`` makes the bodies of ``wp.grad(f)``, ``saved_results`` what a recorded launch stores for its adjoint,
 ``team`` finishes code that a block of CUDA's threads runs together,
 ``alone`` makes the code of a block of one thread, ``lanes`` that of a vector of threads, then of several rows of them.
+``loops`` follows where one thread runs alone: loops of its own run in lanes.
 """
 
 PASSES: tuple[str, ...] = tuple(dict.fromkeys(name for names in ROUTE.values() for name in names))

@@ -21,22 +21,33 @@ Index = tuple[Value, ...]
 BLOCK = (2, 8)
 """The rows and columns of a product whose sums a loop carries at once: it reads 10 numbers for 16 products. In lanes
 that takes 26 of 32 registers."""
-WIDE_BLOCK_ROWS, WIDE_BLOCK_BITS = 4, 512
-"""The same for products of tiles that are not in lanes: LLVM makes vectors of the columns. With vectors of 256 bits
-these are 8 sums that do not wait for each other, of 16 registers."""
+SIMD_ROWS, SIMD_BITS = 4, 512
+"""The rows that the loop over the columns of a wide product sums at once, and the bits of a row from which on it is
+wide. That loop runs in the lanes of several vectors (``passes/spmd/widen_loops.py``): with two registers of 16, these
+are 8 sums that do not wait for each other."""
 
 
 def counted(
-    b: Emitter, lo: int, hi: int, init: Sequence[Value], body: Callable[..., Sequence[Value]], step: int = 1
+    b: Emitter,
+    lo: int,
+    hi: int,
+    init: Sequence[Value],
+    body: Callable[..., Sequence[Value]],
+    step: int = 1,
+    *,
+    simd: bool = False,
 ) -> list[Value]:
-    """Count from ``lo`` to ``hi``; ``body(i, *carried)`` gives the next carried values. Returns the last ones."""
+    """Count from ``lo`` to ``hi``; ``body(i, *carried)`` gives the next carried values. Returns the last ones.
+
+    With ``simd``, iterations do not depend on each other, and may run side by side in lanes.
+    """
     if not lo < hi:
         return list(init)
     i = Value(int32)
     params = [Value(v.type) for v in init]
     with b.into(Block([i, *params])) as block:
         b.yield_(*body(i, *params))
-    return list(b.for_(b.index(lo), b.index(hi), b.index(step), init, block))
+    return list(b.for_(b.index(lo), b.index(hi), b.index(step), init, block, simd=simd))
 
 
 def extents(t: Type) -> tuple[int, ...]:
@@ -94,10 +105,13 @@ def product(
     y: Callable[[Value, Value], Value],
     place: Callable[[Value, Value], Index],
     size: tuple[int, int] = BLOCK,
+    *,
+    simd: bool = False,
 ) -> Value:
     """Return the ``t`` that has the sum over ``k`` of ``x(i, k) * y(k, j)`` at ``place(i, j)``.
 
-    ``extents`` are the numbers of ``i``, ``k`` and ``j``, ``size`` the rows and columns whose sums a loop carries.
+    ``extents`` are the numbers of ``i``, ``k`` and ``j``, ``size`` the rows and columns whose sums a loop carries. With
+    ``simd``, columns may be computed side by side in lanes.
     """
     rows, depth, cols = extents
 
@@ -124,13 +138,15 @@ def product(
         def columns(left: Value, width: int, out: Value) -> Value:
             return block(top, left, height, width, out)
 
-        return blocked(b, cols, size[1], out, columns)
+        return blocked(b, cols, size[1], out, columns, simd=simd)
 
     return blocked(b, rows, size[0], b.insert(ops.Empty(), t).result, strip)
 
 
-def blocked(b: Emitter, n: int, size: int, out: Value, body: Callable[[Value, int, Value], Value]) -> Value:
+def blocked(
+    b: Emitter, n: int, size: int, out: Value, body: Callable[[Value, int, Value], Value], *, simd: bool = False
+) -> Value:
     """Go over ``n`` in blocks of ``size``, then the rest; ``body(first, length, carried)`` gives what is carried on."""
     whole = n - n % size
-    (out,) = counted(b, 0, whole, [out], lambda i, made: [body(i, size, made)], size)
+    (out,) = counted(b, 0, whole, [out], lambda i, made: [body(i, size, made)], size, simd=simd)
     return body(b.index(whole), n % size, out) if n % size else out

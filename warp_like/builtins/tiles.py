@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.loops import BLOCK, WIDE_BLOCK_BITS, WIDE_BLOCK_ROWS, for_each, product, scan
+from warp_like.builtins.loops import SIMD_BITS, SIMD_ROWS, for_each, product, scan
 from warp_like.builtins.operators import INTEGERS
 from warp_like.builtins.patterns import MI, VI, F, I, M, Pattern, Q, S, TileOf, V
 from warp_like.builtins.precision import in_float32
@@ -250,38 +250,48 @@ for _kind, _word, _before in (("min", "least", "lt"), ("max", "greatest", "gt"))
 _FACTORS = TileOf(("M", "K"), F), TileOf(("K", "N"), F)
 
 
-def _block(t: Tile) -> tuple[int, int]:
-    """The rows and columns of a product that are summed at once."""
+def _product(
+    b: Emitter,
+    x: Callable[[Value, Value], Value],
+    y: Callable[[Value, Value], Value],
+    made: Tile,
+    depth: int,
+) -> Value:
+    """The sums over ``k`` of ``x(i, k) * y(k, j)``: of wide rows by a loop over columns that runs in lanes."""
+    extents = (made.shape[0], depth, made.shape[1])
+    if _is_wide(made):
+        return product(b, made, extents, x, y, lambda *at: at, (SIMD_ROWS, 1), simd=True)
+    return product(b, made, extents, x, y, lambda *at: at)
+
+
+def _is_wide(t: Tile) -> bool:
+    """Whether a row of a product fills vectors."""
     assert isinstance(t.dtype, Scalar)
-    columns = WIDE_BLOCK_BITS // t.dtype.bits
-    return (WIDE_BLOCK_ROWS, columns) if t.shape[1] >= columns else BLOCK
+    return t.shape[1] * t.dtype.bits >= SIMD_BITS
 
 
 def _matrix_product(b: Emitter, x: Value, y: Value) -> Value:
     (m, k), (_, n) = tile_type(x).shape, tile_type(y).shape
     made = Tile((m, n), tile_type(x).dtype)
-    return product(
-        b, made, (m, k, n), lambda *at: b.extract(x, *at), lambda *at: b.extract(y, *at), lambda *at: at, _block(made)
-    )
+    return _product(b, lambda *at: b.extract(x, *at), lambda *at: b.extract(y, *at), made, k)
 
 
 def _transposed_product(b: Emitter, x: Value, y: Value) -> Value:
     """``x @ y^T``, with a transposed copy where it pays, so that columns of the product are neighbours in memory."""
     (m, k), (n, _) = tile_type(x).shape, tile_type(y).shape
     made = Tile((m, n), tile_type(x).dtype)
-    if m >= WIDE_BLOCK_ROWS and _block(made) != BLOCK:
+    if m >= SIMD_ROWS and _is_wide(made):
         turned = tabulated(b, Tile((k, n), tile_type(y).dtype), lambda at: b.extract(y, at[1], at[0]))
         return _matrix_product(b, x, turned)
     columns = lambda p, j: b.extract(y, j, p)  # noqa: E731
-    return product(b, made, (m, k, n), lambda *at: b.extract(x, *at), columns, lambda *at: at, _block(made))
+    return product(b, made, (m, k, n), lambda *at: b.extract(x, *at), columns, lambda *at: at)
 
 
 def _product_of_transposed(b: Emitter, x: Value, y: Value) -> Value:
     """``x^T @ y``, without a transposed copy."""
     (k, m), (_, n) = tile_type(x).shape, tile_type(y).shape
     made = Tile((m, n), tile_type(x).dtype)
-    rows = lambda i, p: b.extract(x, p, i)  # noqa: E731
-    return product(b, made, (m, k, n), rows, lambda *at: b.extract(y, *at), lambda *at: at, _block(made))
+    return _product(b, lambda i, p: b.extract(x, p, i), lambda *at: b.extract(y, *at), made, k)
 
 
 def _declare_product(name: str, body: Callable[..., Value], x: TileOf, y: TileOf, adjoint: Adjoint) -> None:

@@ -187,9 +187,11 @@ class Builder:
         """Run one of two complete blocks."""
         return self.insert(ops.If(cond, then, orelse), *(v.type for v in then.yielded)).results
 
-    def for_(self, lo: Value, hi: Value, step: Value, init: Sequence[Value], body: Block) -> tuple[Value, ...]:
+    def for_(
+        self, lo: Value, hi: Value, step: Value, init: Sequence[Value], body: Block, *, simd: bool = False
+    ) -> tuple[Value, ...]:
         """Count; ``body`` is complete."""
-        return self.insert(ops.For(lo, hi, step, tuple(init), body), *(v.type for v in init)).results
+        return self.insert(ops.For(lo, hi, step, tuple(init), body, simd=simd), *(v.type for v in init)).results
 
     def while_(self, init: Sequence[Value], cond: Block, body: Block) -> tuple[Value, ...]:
         """Repeat; both blocks are complete."""

@@ -452,7 +452,8 @@ class For(Op):
     ``body`` has the parameters ``(i, *carried)`` and yields the next carried values. ``i`` has the type of ``lo``.
     One that is ``together`` is work of the block, which is done once for all its threads. Iterations of one over
     ``threads`` are what the threads of a block do, so they may run in any order. One that ``sums``, the reverse of
-    another loop, may add to the values that it carries in any order.
+    another loop, may add to the values that it carries in any order. One that is ``simd`` goes over columns that may
+    be computed side by side, in the lanes of a vector.
     """
 
     lo: Value = operand()
@@ -463,6 +464,7 @@ class For(Op):
     together: bool = attr(default=False)
     threads: bool = attr(default=False)
     sums: bool = attr(default=False)
+    simd: bool = attr(default=False)
 
 
 @op("while", pure=False)

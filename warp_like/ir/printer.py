@@ -116,7 +116,7 @@ class _Printer:
             case ops.For():
                 i, *carried = o.body.params
                 init = self.bindings(carried, o.init)
-                once = "together " if o.together else "threads " if o.threads else ""
+                once = "together " if o.together else "threads " if o.threads else "simd " if o.simd else ""
                 return f"for {once}{self.name(i)} in {self.name(o.lo)}, {self.name(o.hi)}, {self.name(o.step)}{init}"
             case ops.While():
                 return f"while{self.bindings(o.cond.params, o.init)}"

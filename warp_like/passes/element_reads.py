@@ -21,6 +21,8 @@ CHEAP = frozenset((
 ))
 # fmt: on
 """Builtins that cost no more than the load of a number."""
+SIMD_LANES = 16
+"""About how many iterations of a loop that goes in lanes run side by side."""
 UNKNOWN_TRIPS = 16
 """Iterations of a loop whose number is unknown."""
 
@@ -87,9 +89,15 @@ class Reads:
         for o in found:
             times = 1
             for loop in self.loops(o, made_in):
-                times *= self.trips(loop)
+                together = SIMD_LANES if goes_in_lanes(loop) and not self.depends(o, loop) else 1
+                times *= -(-self.trips(loop) // together)
             total += times
         return total
+
+    def depends(self, o: ops.Extract, loop: Op) -> bool:
+        """Whether an index of ``o`` depends on the counter of ``loop``."""
+        assert isinstance(loop, ops.For)
+        return any(depends(i, loop.body.params[0]) for i in o.indices)
 
     def trips(self, loop: Op) -> int:
         if not isinstance(loop, ops.For):
@@ -110,9 +118,19 @@ class Reads:
         return got
 
 
+def goes_in_lanes(loop: Op) -> bool:
+    """Return whether iterations of ``loop`` run side by side."""
+    return isinstance(loop, ops.For) and loop.simd
+
+
+def depends(v: Value, on: Value) -> bool:
+    """Return whether ``v`` is ``on``, or computed from it by ops that are no loops and branches."""
+    return v is on or (v.op is not None and any(depends(x, on) for x in v.op.operands()))
+
+
 def is_cheap(o: Op) -> bool:
     """Return whether ``o`` costs about as little as the load of a number."""
     return o.fn in CHEAP if isinstance(o, ops.Apply) else not o.regions()
 
 
-__all__ = ["Reads", "is_cheap"]
+__all__ = ["Reads", "depends", "goes_in_lanes", "is_cheap"]

@@ -91,7 +91,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, has_effects, substitute
 from warp_like.ir.types import Array, element_count, is_large
-from warp_like.passes.element_reads import Reads, is_cheap
+from warp_like.passes.element_reads import Reads, depends, goes_in_lanes, is_cheap
 from warp_like.passes.tabulations import Tabulation, tabulation
 
 MOST_LOADS = 4
@@ -174,11 +174,11 @@ class _Reader:
 
     def goes_along_rows(self, o: ops.Extract, b: Block) -> bool:
         """Whether reads by ``o`` that follow each other are of neighbours."""
-        around = self.reads.loops(o, b)
+        around = sorted(self.reads.loops(o, b), key=goes_in_lanes, reverse=True)  # lanes go side by side
         if not around or not isinstance(around[0], ops.For):
             return True
         counter = around[0].body.params[0]
-        *outer, last = (_depends(i, counter) for i in o.indices)
+        *outer, last = (depends(i, counter) for i in o.indices)
         return last or not any(outer)
 
     # --- versions ---
@@ -315,10 +315,6 @@ def _inside(b: Emitter, loads: Sequence[_Load]) -> Value:
         for loop, n in zip(load.made.loops, load.made.shape, strict=True):
             inside = b.bit_and(inside, b.bit_and(b.eq(loop.lo, 0), b.eq(loop.hi, n)))
     return inside
-
-
-def _depends(v: Value, on: Value) -> bool:
-    return v is on or (v.op is not None and any(_depends(x, on) for x in v.op.operands()))
 
 
 def _walk(o: Op) -> Iterator[Op]:

@@ -68,6 +68,7 @@ class Lowered(NamedTuple):
         tiled: Whether it works on tiles, with loops over their elements.
         has_lines: Whether it says which lines of the source it comes from.
         also_alone: Whether code in lanes stands beside the code of one thread.
+        loops_in_lanes: Whether loops of one thread work on vectors already.
     """
 
     text: str
@@ -78,6 +79,7 @@ class Lowered(NamedTuple):
     tiled: bool = False
     has_lines: bool = False
     also_alone: bool = False
+    loops_in_lanes: bool = False
 
 
 def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
@@ -121,7 +123,8 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
     schedule = f.schedule
     lanes, alone = schedule.lanes > 1, schedule.alone is not None
-    return Lowered(text, w.faults, straight, lanes, w.places, f.is_tiled, options.lineinfo, alone)
+    loops = not lanes and any(isinstance(o, ops.ActiveMask) for o in f.body.walk())
+    return Lowered(text, w.faults, straight, lanes, w.places, f.is_tiled, options.lineinfo, alone, loops)
 
 
 def _signature(w: Writer, name: str, size: int, stack: bool) -> str:

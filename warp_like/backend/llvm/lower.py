@@ -393,7 +393,7 @@ class Lowering:
         return self.w.op(f"sub i64 {cast(self.w, last, t, int64)}, {reach}")
 
     def _active_mask(self, o: ops.ActiveMask) -> None:
-        self.bind(o.result, (self._active,))
+        self.bind(o.result, (self._active or constant(True, leaves(o.result.type)[0][0]),))
 
     def _broadcast(self, o: ops.Broadcast) -> None:
         scalars = [t for t, _ in leaves(o.result.type)]

@@ -17,7 +17,8 @@ crowd each other out of the first cache. The threads that do not fill all these 
 neighbouring elements of an array wait for each other in the same way, and so does a reduction over the threads that
 stays in registers.
 
-Kernels on tiles have loops over elements, of which LLVM makes vectors in a single thread. Where most of the work is in
+Kernels on tiles have loops over elements, which run in vectors in a single thread: those of products in lanes
+(``widen_loops.py``), others by LLVM. Where most of the work is in
 such loops (products, maps, sums), these are faster; where iterations wait for each other (factorisations, solves),
 lanes are. ``cost.py`` compares both. Where the tiles of a whole register's lanes take too much memory, there are half
 or a fourth as many lanes.
@@ -40,11 +41,12 @@ from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import size_of
-from warp_like.ir.rewrite import free_values, grid_ndim, has_effects
+from warp_like.ir.rewrite import clone_function, free_values, grid_ndim, has_effects
 from warp_like.ir.types import Array, Lanes, bool_, element_count, lane_type, scalar_of
 from warp_like.passes import stages
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
+from warp_like.passes.licm import licm
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
 from warp_like.passes.spmd.consecutive import load_consecutively
@@ -53,6 +55,7 @@ from warp_like.passes.spmd.flatten_grid import flatten_grid
 from warp_like.passes.spmd.strides import MAX_LANES, find_strides
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
+from warp_like.passes.spmd.widen_loops import has_simd_loops, widen_loops
 
 LARGEST, MOST_LOOPS = 8000, 300
 """The most ops and loops of a kernel that is widened unasked. LLVM's time grows with the number of ops, and faster than
@@ -97,6 +100,8 @@ def choose(
 ) -> Choice:
     """Return ``f`` in the form in which the CPU runs it.
 
+    Where that is one thread at a time, loops of the thread's own run in lanes.
+
     Args:
         f: What ``finish`` left.
         vector_bits: The width of the target's vector registers.
@@ -105,6 +110,32 @@ def choose(
         reduced: The arrays, by position, into whose elements the backend reduces in registers.
         options: Whether the passes verify and show what they give.
     """
+    made = _chosen(f, vector_bits, registers, wanted, reduced, options)
+    if made.width == 1:
+        return made.replace(function=_with_loops_in_lanes(made.function, vector_bits, registers, options))
+    schedule = made.function.schedule
+    if schedule.alone is not None:
+        alone = _with_loops_in_lanes(schedule.alone, vector_bits, registers, options)
+        made.function.schedule = schedule.replace(alone=alone)
+    return made
+
+
+def _with_loops_in_lanes(f: Function, vector_bits: int, registers: int, options: Options) -> Function:
+    """Return ``f``, which is run one thread at a time, with the loops in lanes that are marked for that."""
+    if not has_simd_loops(f):
+        return f
+    run = Runner("loops", clone_function(f), options, stages.widened())
+    run("widen_loops", lambda g: widen_loops(g, vector_bits, registers))
+    run("load_consecutively", load_consecutively)
+    run("cse", cse)
+    run("licm", licm)
+    run("dce", dce)
+    return run.function
+
+
+def _chosen(
+    f: Function, vector_bits: int, registers: int, wanted: int, reduced: Sequence[int], options: Options
+) -> Choice:
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
     bits = _widest(f)

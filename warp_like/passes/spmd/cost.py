@@ -48,7 +48,7 @@ def _scalar_op(o: Op, vector: int = 1) -> float:
     match o:
         case ops.If():
             return 1.0 + 0.6 * sum(_scalar_block(r, vector) for r in o.regions())
-        case ops.For() if vector > 1 and _makes_vectors(o, vector):
+        case ops.For() if vector > 1 and (o.simd or _makes_vectors(o, vector)):
             return _trips(o) * (_scalar_block(o.body) + _ISSUE) / vector
         case ops.For():
             body = _scalar_block(o.body, vector) + _ISSUE

@@ -1,0 +1,142 @@
+"""Loops of one thread in lanes do what they did one iteration after the other."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from tests.interpreter import run
+from tests.ir_builder import start, tid
+from tests.lane_interpreter import run_lanes
+from tests.long_tail import crossed
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.loops import counted
+from warp_like.compiler.pipeline import optimised
+from warp_like.compiler.signature import Signature
+from warp_like.ir import ops
+from warp_like.ir.core import Function, Value
+from warp_like.ir.printer import print_function
+from warp_like.ir.rewrite import clone_function
+from warp_like.ir.types import Array, Lanes, float32
+from warp_like.ir.verify import verify
+from warp_like.passes.spmd.choice import choose
+from warp_like.passes.spmd.widen_loops import has_simd_loops, widen_loops
+
+
+def product(m: int, k: int, n: int, dtype: Any, form: str) -> Any:
+    """A kernel that multiplies two tiles; ``form`` says which of them is transposed."""
+
+    @wp.kernel(module="unique")
+    def multiplied(a: wp.array2d(dtype=dtype), b: wp.array2d(dtype=dtype), out: wp.array2d(dtype=dtype)):
+        if wp.static(form == "tn"):
+            x = wp.tile_load(a, shape=(k, m))
+            wp.tile_store(out, wp.tile_matmul(wp.tile_transpose(x), wp.tile_load(b, shape=(k, n))))
+        if wp.static(form == "nt"):
+            y = wp.tile_load(b, shape=(n, k))
+            wp.tile_store(out, wp.tile_matmul(wp.tile_load(a, shape=(m, k)), wp.tile_transpose(y)))
+        if wp.static(form == "nn"):
+            wp.tile_store(out, wp.tile_matmul(wp.tile_load(a, shape=(m, k)), wp.tile_load(b, shape=(k, n))))
+
+    return multiplied
+
+
+def arguments(m: int, k: int, n: int, dtype: Any, form: str) -> list[np.ndarray]:
+    """Arrays for a product: one lacks a row, so that its tile is padded."""
+    rng = np.random.default_rng(m * 100 + n)
+    a = rng.normal(size=(k, m) if form == "tn" else (m, k)).astype(dtype)
+    b = rng.normal(size=(n, k) if form == "nt" else (k, n)).astype(dtype)
+    return [a, b[:-1] if m % 2 else b, np.zeros((m, n), dtype)]
+
+
+SHAPES = [(4, 3, 16, "nn"), (5, 2, 17, "nn"), (3, 2, 40, "tn"), (6, 2, 33, "nt"), (9, 1, 31, "nn"), (1, 3, 16, "nt")]
+
+
+@pytest.mark.parametrize(("shape", "bits", "registers"), crossed(SHAPES, [256, 512, 128], [16, 32], every=3))
+def test_products_in_lanes(shape: tuple[int, int, int, str], bits: int, registers: int) -> None:
+    *extents, form = shape
+    f = optimised((kernel := product(*extents, wp.float32, form)).source, Signature(kernel.types))
+    assert has_simd_loops(f) == (shape[0] > 1)
+    wide = widen_loops(clone_function(f), bits, registers)
+    assert not has_simd_loops(wide)
+    verify(wide)
+    expected, got = arguments(*extents, np.float32, form), arguments(*extents, np.float32, form)
+    run(f, expected, (1,))
+    run_lanes(wide, got, (1,))
+    np.testing.assert_array_equal(got[2], expected[2], err_msg=print_function(wide))
+    chosen = choose(f, bits, registers, 1).function
+    run_lanes(chosen, again := arguments(*extents, np.float32, form), (1,))
+    np.testing.assert_array_equal(again[2], expected[2])
+
+
+def test_results_and_gradients_of_compiled_products() -> None:
+    for m, k, n, dtype in [(7, 5, 19, wp.float64), (16, 16, 16, wp.float32), (3, 9, 50, wp.float16)]:
+        kernel, numbers = product(m, k, n, dtype, "nn"), wp.dtype_to_numpy(dtype)
+        a, b, _ = arguments(m, k, n, numbers, "nn")
+        x, y = (wp.array(v, dtype=dtype, requires_grad=True) for v in (a, b))
+        out = wp.zeros((m, n), dtype=dtype, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch_tiled(kernel, dim=1, inputs=[x, y], outputs=[out], block_dim=32)
+        seed = np.random.default_rng(0).normal(size=(m, n)).astype(numbers)
+        tape.backward(grads={out: wp.array(seed, dtype=dtype)})
+        whole = np.zeros((k, n))
+        whole[: len(b)] = b
+        wide, tolerance = a.astype(np.float64), {"rtol": 0.02, "atol": 0.02} if dtype is wp.float16 else {"atol": 1e-4}
+        np.testing.assert_allclose(out.numpy(), wide @ whole, **tolerance)
+        np.testing.assert_allclose(x.grad.numpy(), seed.astype(np.float64) @ whole.T, **tolerance)
+        np.testing.assert_allclose(y.grad.numpy(), (wide.T @ seed.astype(np.float64))[: len(b)], **tolerance)
+
+
+def loop_over(columns: int, body: Callable[[Emitter, Value, Value, Value], None]) -> Function:
+    """A function with a marked loop, whose ``body`` gets a parameter, an array of the thread's own, and the counter."""
+    f, b = start(x=Array(float32, 1), y=Array(float32, 1))
+    own = b.insert(ops.LocalArray((columns,)), Array(float32, 1)).result
+
+    def column(j: Value) -> list[Value]:
+        body(b, f.params[0], own, j)
+        return []
+
+    counted(b, 0, columns, [], column, simd=True)
+    i = tid(b)
+    b.store(f.params[1], [i], b.load(own, [i]))
+    b.yield_()
+    return f
+
+
+def shifted(b: Emitter, x: Value, own: Value, j: Value) -> None:
+    """Each iteration reads the element that the one before has written."""
+    before = b.select(b.gt(j, 0), b.sub(j, 1), j)
+    b.store(own, [j], b.add(b.load(own, [before]), b.load(x, [j])))
+
+
+def in_place(b: Emitter, x: Value, own: Value, j: Value) -> None:
+    """An iteration that runs twice adds twice."""
+    b.store(own, [j], b.add(b.load(own, [j]), b.load(x, [j])))
+
+
+def of_parameters(b: Emitter, x: Value, own: Value, j: Value) -> None:
+    """Elements of an argument may be one element, of an array with strides of zero."""
+    b.store(x, [j], b.cast(j, float32))
+
+
+@pytest.mark.parametrize(
+    ("body", "columns", "widened"),
+    [
+        (shifted, 16, False),
+        (in_place, 16, True),
+        (in_place, 20, True),
+        (in_place, 21, False),
+        (of_parameters, 16, False),
+    ],
+)
+def test_loops_run_in_lanes_only_where_that_is_proven(body: Any, columns: int, widened: bool) -> None:
+    f = loop_over(columns, body)
+    wide = widen_loops(clone_function(f), 128, 16)
+    verify(wide)
+    assert any(isinstance(r.type, Lanes) for o in wide.body.walk() for r in o.results) == widened
+    made = []
+    for g, interpret in ((f, run), (wide, run_lanes)):
+        made.append([np.arange(columns, dtype=np.float32), np.zeros(columns, np.float32)])
+        interpret(g, made[-1], (columns,))
+    np.testing.assert_array_equal(made[1], made[0])

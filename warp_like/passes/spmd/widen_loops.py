@@ -1,0 +1,202 @@
+"""Loops of one thread whose iterations run in lanes: those over the columns of a product.
+
+The rows of builtins mark such loops (``For.simd``). LLVM makes no vectors of a loop over columns in which sums run over
+the inner dimension: it looks at the inner loop, whose order counts. Here the body of the marked loop goes through
+``widen`` as if it were the code of a thread, and its counter the thread's index. There is one copy of the body whatever
+the extent: where vectors do not come out even, the last one begins earlier, and computes some columns again.
+
+Relies on ``lower_large_values``, after which all that iterations share is memory, and proves of each loop that they do
+not touch each other's elements (``team/sharing.py``); what is not proven stays as it is. Runs where a function is for
+one thread at a time, after that has been chosen.
+
+Before::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      %0 = local (6,) not zeroed : array1d[float32]
+      %1 = constant 0 : int32
+      %2 = constant 6 : int32
+      %3 = constant 1 : int32
+      for simd %4 in %1, %2, %3 {
+        %5 = load %x[%4] : float32
+        %6 = constant 1 : int32
+        %7 = constant 3 : int32
+        %8 = constant 1 : int32
+        %9 = for %11 in %6, %7, %8 (%10 = %5) : float32 {
+          %12 = constant 6 : int32
+          %13 = mul %11, %12 : int32
+          %14 = add %13, %4 : int32
+          %15 = load %x[%14] : float32
+          %16 = add %10, %15 : float32
+          yield %16
+        }
+        store %0[%4], %9
+        yield
+      }
+      %17 = tid 0 of 1 : int32
+      %18 = load %0[%17] : float32
+      store %y[%17], %18
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      %0 = local (6,) not zeroed : array1d[float32]
+      %1 = constant 0 : int32
+      %2 = constant 6 : int32
+      %3 = constant 1 : int32
+      %4 = constant 0 : int32
+      %5 = constant 4 : int32
+      %6 = constant 8 : int32
+      for %7 in %4, %6, %5 {
+        %8 = constant 2 : int32
+        %9 = lt %7, %8 : bool
+        %10 = where %9, %7, %8 : int32
+        %11 = active_mask : bool x 4
+        %12 = iota 1 %10 : int32 x 4
+        %13 = load %x[%12] if %11 : float32 x 4
+        %14 = constant 1 : int32
+        %15 = constant 3 : int32
+        %16 = constant 1 : int32
+        %17 = for %19 in %14, %15, %16 (%18 = %13) : float32 x 4 {
+          %20 = constant 6 : int32
+          %21 = mul %19, %20 : int32
+          %22 = add %21, %10 : int32
+          %23 = iota 1 %22 : int32 x 4
+          %24 = load %x[%23] if %11 : float32 x 4
+          %25 = add %18, %24 : float32 x 4
+          yield %25
+        }
+        %26 = iota 1 %10 : int32 x 4
+        store %0[%26], %17 if %11
+        yield
+      }
+      %27 = tid 0 of 1 : int32
+      %28 = load %0[%27] : float32
+      store %y[%27], %28
+      yield
+    }
+"""
+
+from __future__ import annotations
+
+from warp_like.analysis.ranges import find_ranges
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import Cloner, free_values
+from warp_like.ir.types import scalar_of
+from warp_like.passes.rewriter import Rewriter, rewrite
+from warp_like.passes.spmd.values import NotWidenable
+from warp_like.passes.spmd.widen import widen
+from warp_like.passes.team.accesses import READ, Accesses
+from warp_like.passes.team.sharing import Sharing
+from warp_like.passes.unroll import trip_count
+
+MOST_REGISTERS = 4
+"""The most registers that a value of an iteration may take: more hide no more latency."""
+
+_WIDENED = (ops.For, ops.If, ops.Load, ops.Store, ops.Yield)
+"""The ops that may stand in such a loop beside those of values."""
+
+
+def has_simd_loops(f: Function) -> bool:
+    """Return whether a loop of ``f`` is marked to run in lanes."""
+    return any(isinstance(o, ops.For) and o.simd for o in f.body.walk())
+
+
+def widen_loops(f: Function, vector_bits: int, registers: int) -> Function:
+    """Let the marked loops of ``f`` run in lanes, in place, on a processor with so many registers of so many bits."""
+    return rewrite(f, _LoopWidener(f, vector_bits, registers))
+
+
+class _LoopWidener(Rewriter):
+    def __init__(self, f: Function, vector_bits: int, registers: int) -> None:
+        super().__init__()
+        self.vector_bits, self.registers = vector_bits, registers
+        self.accesses = Accesses(f, apart=False, contiguous=False)
+        self.sharing = Sharing(self.accesses, find_ranges(f))
+
+    def visit(self, o: Op) -> None:
+        if isinstance(o, ops.For) and o.simd and (width := self.width(o)):
+            try:
+                self.widen(o, width)
+            except NotWidenable:
+                super().visit(o)
+        else:
+            super().visit(o)
+
+    def width(self, o: ops.For) -> int:
+        """In how many lanes ``o`` runs; 0 where it does not."""
+        trips = trip_count(o)
+        counts = ops.is_scalar_constant(o.lo, 0) and ops.is_scalar_constant(o.step, 1) and not o.init
+        if trips is None or not counts or not all(x.PURE or isinstance(x, _WIDENED) for x in o.body.walk()):
+            return 0
+        if self.sharing.nest(o) is None:
+            return 0
+        widths = _widths(trips, self.vector_bits // _bits(o), _times(o, self.registers))
+        return next((w for w in widths if trips % w == 0 or self.is_repeatable(o)), 0)
+
+    def is_repeatable(self, o: ops.For) -> bool:
+        """Whether an iteration that runs again does the same: it reads nothing that iterations write."""
+        found = list(self.accesses.of(o))
+        return not {a.root for a in found if a.kind == READ} & {a.root for a in found if a.kind != READ}
+
+    def widen(self, o: ops.For, width: int) -> None:
+        """Put a loop over vectors of ``width`` iterations in the place of ``o``."""
+        trips = trip_count(o)
+        assert trips is not None
+        i, t = o.body.params[0], o.lo.type
+        free = free_values(o.body)
+        body, first = _in_lanes(o, free, width)
+        counter = Value(t, i.hint)
+        with at(o.loc), self.b.into(Block([counter])) as block:
+            place = counter
+            if trips % width:
+                last = self.b.constant(trips - width, t)
+                place = self.b.select(self.b.lt(counter, last), counter, last)
+            cloner = Cloner({**dict(zip(body.params, free, strict=True)), first.result: place})
+            block.ops += [cloner.op(x) for x in body.ops if x is not first]
+        with at(o.loc):
+            lo, step = self.b.constant(0, t), self.b.constant(width, t)
+            self.b.for_(lo, self.b.constant(-(-trips // width) * width, t), step, (), block)
+
+
+def _in_lanes(o: ops.For, free: list[Value], width: int) -> tuple[Block, Op]:
+    """Return the body of ``o`` for ``width`` iterations, its parameters those values, and the first one's counter."""
+    params = [Value(v.type, v.hint) for v in free]
+    f = Function("loop", params, loc=o.loc)
+    first = ops.Tid(0, 1)
+    with at(o.loc):
+        counter = Emitter(f.body).insert(first, o.lo.type).result
+    cloner = Cloner({**dict(zip(free, params, strict=True)), o.body.params[0]: counter})
+    f.body.ops += [cloner.op(x) for x in o.body.ops]
+    made = widen(f, width)
+    return made.body, next(x for x in made.body.ops if isinstance(x, ops.Tid))
+
+
+def _bits(o: ops.For) -> int:
+    """The bits of the widest numbers that ``o`` computes with."""
+    found = (scalar_of(r.type) for x in o.body.walk() if isinstance(x, ops.Apply) for r in x.results)
+    return max([32, *(s.bits for s in found if s is not None and s.is_float)])
+
+
+def _times(o: ops.For, registers: int) -> int:
+    """How many registers a value of an iteration may take, so that all sums of a loop in ``o`` stay in registers."""
+    sums = max((len(x.results) for x in o.body.walk() if isinstance(x, ops.For)), default=0)
+    times = MOST_REGISTERS
+    while times > 1 and (sums + 1) * times + 1 > registers:
+        times //= 2
+    return times
+
+
+def _widths(trips: int, native: int, times: int) -> list[int]:
+    """The numbers of lanes in which ``trips`` iterations may run, best first: few vectors, then long ones."""
+    found = [native * n for n in (1, 2, 4) if n <= times and native * n <= trips]
+    if not found and trips >= 4:
+        found = [1 << trips.bit_length() - 1]
+    return sorted(found, key=lambda w: (-(-trips // w) * max(w // native, 1), -w))
+
+
+__all__ = ["has_simd_loops", "widen_loops"]
