@@ -139,13 +139,21 @@ def _scatter_runs(
 ) -> None:
     run = wp.tid()
     begin, end = _entries_of(run, size, rows, limit)
+    if begin == end or shape[0] == wp.uint32(0):
+        return
+    last = wp.uint32(0)
+    place = wp.uint32(places[run, last])  # in a register while entries stay in a row, as those of finite elements do
     for i in range(begin, end):
         row = wp.uint32(rows[i])
         column = wp.uint32(columns[i])
         if _counts(i, row, column, shape, nonzero):
-            place = places[run, row]
-            places[run, row] = place + 1
-            pairs[wp.uint32(place)] = _pair(column, i)
+            if row != last:
+                places[run, last] = int(place)
+                place = wp.uint32(places[run, row])
+                last = row
+            pairs[place] = _pair(column, i)
+            place += wp.uint32(1)
+    places[run, last] = int(place)
 
 
 @wp.kernel(enable_backward=False, deterministic=False)
