@@ -141,7 +141,7 @@ _UVW = "wp.vec3(a[0], 0.0, 0.0)"
 
 @builtin(
     group=GROUP,
-    lower=Special(gradient="Linear samples of floats have gradients to ``uvw``."),
+    lower=Special(gradient="Samples of floats have gradients to the voxels, linear ones to ``uvw``, too."),
     example=_ID + f"a[0] = wp.volume_sample(volume, {_UVW}, wp.Volume.LINEAR, dtype=float)",
 )
 def volume_sample(id: Any, uvw: Any, sampling_mode: Any, dtype: Any) -> Any:
@@ -171,7 +171,7 @@ def volume_sample_grad(id: Any, uvw: Any, sampling_mode: Any, grad: Any, dtype: 
 
 @builtin(
     group=GROUP,
-    lower=Special(gradient="Voxels carry no gradient."),
+    lower=Special(gradient="Floats have gradients to the voxels."),
     example=_ID + "a[0] = wp.volume_lookup(volume, 1, 2, 3, dtype=float)",
 )
 def volume_lookup(id: Any, i: Any, j: Any, k: Any, dtype: Any) -> Any:
@@ -180,7 +180,7 @@ def volume_lookup(id: Any, i: Any, j: Any, k: Any, dtype: Any) -> Any:
 
 @builtin(
     group=GROUP,
-    lower=Special(gradient="Voxels carry no gradient."),
+    lower=Special(gradient="Stores have none; write to ``volume.values`` where they are to."),
     example=_ID + "wp.volume_store(volume, 1, 2, 3, a[0])",
 )
 def volume_store(id: Any, i: Any, j: Any, k: Any, value: Any) -> None:

@@ -104,7 +104,7 @@ def test_samples_of_data():
     """Values and slopes beside NumPy; gradients to the place, the data and the background beside differences."""
     shape = (6, 5, 10)
     voxels = np.argwhere(np.ones(shape)).astype(np.int32)
-    count, n = len(voxels), 60
+    n = 60
     volume = wp.Volume.allocate_by_voxels(rng.permutation(voxels), 1.0)
     x = rng.uniform(-2, 11, (n, 3)).astype(np.float32)
     order = tuple(volume.get_voxels().numpy().T)

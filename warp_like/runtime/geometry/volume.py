@@ -138,6 +138,7 @@ class Volume(Queried):
         self._following = data[grid.data.size :].copy()  # the grids behind this one
         self._descriptor = Descriptor(self._kind, self.device)
         self._info = _RebuildInfo(None, 0, 0, 0, 0)
+        self._graded: array | None = None
         self._take(grid)
 
     def _take(self, grid: nanovdb.Grid) -> None:
@@ -148,7 +149,7 @@ class Volume(Queried):
         view[: grid.data.size] = grid.data
         grid.data = view[: grid.data.size]
         self._grid = grid
-        self._descriptor.read = [self._data]
+        self.requires_grad = self.requires_grad
         self._descriptor.publish(grid=self._data, **grid.words)
 
     @classmethod
@@ -588,13 +589,58 @@ class Volume(Queried):
             ((1, 512), 2.0)
         """
         it = self._grid.layout
-        if it.values.leaf is not None:
+        if it.values.leaf is not None or self.dtype is None:
             raise RuntimeError(f"a volume of type {it.values.name} has no array of values")
+        found = self._values_in(self._data)
+        if self._graded is not None and self._graded.grad is not None:
+            found.grad = self._values_in(self._graded.grad)
+        return found
+
+    def _values_in(self, memory: Any) -> Any:
+        """The values in memory that is laid out as the grid."""
+        it = self._grid.layout
         first = int(self._grid.leaves[0]) + it.leaf_values if len(self._grid.leaves) else 0
         shape, strides = (len(self._grid.leaves), 512), (it.leaf_size, it.value_size)
-        return bind_foreign(
-            element_type(self.dtype), self._data.ptr + first, shape, strides, False, self.device, self._data
-        )
+        return bind_foreign(element_type(self.dtype), memory.ptr + first, shape, strides, False, self.device, memory)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether launches on a tape have gradients to the voxels; setting it makes one, at first 0, or drops it.
+
+        The gradient is ``volume.values.grad``, to which ``tape.backward()`` adds. A rebuild makes a new one.
+
+        Raises:
+            RuntimeError: Values are no floats.
+
+        Example:
+            >>> volume = wp.Volume.load_from_numpy(np.ones((2, 2, 2), np.float32))
+            >>> volume.requires_grad = True
+            >>> @wp.kernel
+            ... def look(volume: wp.Volume, out: wp.array(dtype=float)):
+            ...     out[0] = wp.volume_sample_f(volume, wp.vec3(0.25, 0.0, 0.0), wp.Volume.LINEAR)
+            >>> out = wp.zeros(1, dtype=float, requires_grad=True)
+            >>> with wp.Tape() as tape:
+            ...     wp.launch(look, dim=1, inputs=[volume], outputs=[out])
+            >>> tape.backward(out)
+            >>> volume.values.grad.numpy()[0, [0, 64]].tolist()
+            [0.75, 0.25]
+        """
+        return self._graded is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._graded = None
+        if value:
+            values = self._grid.layout.values
+            scalar = {np.float32: dtypes.float32, np.float64: dtypes.float64}.get(values.scalar)
+            if scalar is None or values.leaf is not None:
+                raise RuntimeError(f"the voxels of a volume of type {values.name} have no gradient")
+            element = element_type(scalar)
+            shape = (8 * self._data.size // element.itemsize,)
+            self._graded = bind_foreign(element, self._data.ptr, shape, None, False, self.device, self._data)
+            self._graded.requires_grad = True
+        self._descriptor.graded = {} if self._graded is None else {"gradient": self._graded}
+        self._descriptor.read = [self._data] if self._graded is None else []
 
     def get_feature_array_count(self) -> int:
         """Return how many arrays the grid has beside its voxels, which its file came with."""
