@@ -73,6 +73,21 @@ def swept_volume_sdf(
         transforms: The poses of each mesh, from its own frame to the world, of shape ``(meshes, poses)``.
         max_dist: How far to search. Where no mesh is nearer, also deep inside of one, the result is ``max_dist``.
         sign_mode: A ``SweptVolumeSignMode`` as an integer.
+
+    Example:
+        >>> import warp_like.geometry
+        >>> corners = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=wp.vec3)
+        >>> faces = wp.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], dtype=int)
+        >>> mesh = wp.Mesh(corners, faces, support_winding_number=True)
+        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then two to the right
+        >>> mode = wp.constant(int(wp.geometry.SweptVolumeSignMode.WINDING_NUMBER))
+        >>> @wp.kernel
+        ... def look(ids: wp.array(dtype=wp.uint64), poses: wp.array2d(dtype=wp.transform), out: wp.array(dtype=float)):
+        ...     out[0] = wp.geometry.swept_volume_sdf(wp.vec3(2.1, 0.1, 0.1), ids, poses, 10.0, mode)
+        >>> ids, out = wp.array([int(mesh.id)], dtype=wp.uint64), wp.zeros(1, dtype=float)
+        >>> wp.launch(look, dim=1, inputs=[ids, wp.array(poses, dtype=wp.transform)], outputs=[out])
+        >>> round(out.list()[0], 3)
+        -0.1
     """
     least = max_dist
     for m in range(transforms.shape[0]):
@@ -159,6 +174,16 @@ def swept_volume_bounds(
     Raises:
         ValueError: As in ``swept_volume_field``; or no mesh has a vertex.
         TypeError: As in ``swept_volume_field``.
+
+    Example:
+        >>> import warp_like.geometry
+        >>> corners = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=wp.vec3)
+        >>> faces = wp.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], dtype=int)
+        >>> mesh = wp.Mesh(corners, faces, support_winding_number=True)
+        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then two to the right
+        >>> low, high = wp.geometry.swept_volume_bounds([mesh], poses, padding=0.5)
+        >>> list(low), list(high)
+        ([-0.5, -0.5, -0.5], [3.5, 1.5, 1.5])
     """
     function = "swept_volume_bounds()"
     refuse_capture(function)
@@ -252,6 +277,20 @@ def swept_volume_field(
             is out of range, or the sign mode asks for winding numbers that a mesh does not have.
         TypeError: An argument has another type.
         RuntimeError: The thread captures a graph: the size of the grid has to be known.
+
+    Example:
+        >>> import warp_like.geometry
+        >>> corners = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=wp.vec3)
+        >>> faces = wp.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], dtype=int)
+        >>> mesh = wp.Mesh(corners, faces, support_winding_number=True)
+        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then two to the right
+        >>> field, low, high = wp.geometry.swept_volume_field([mesh], poses, resolution=(9, 5, 5))
+        >>> field.shape
+        (9, 5, 5)
+        >>> box = {"lower": (0.1, 0.1, 0.1), "upper": (3.0, 1.0, 1.0)}
+        >>> field, low, high = wp.geometry.swept_volume_field([mesh], poses, resolution=(2, 2, 2), **box)
+        >>> [round(float(field[i, 0, 0]), 3) for i in (0, 1)]  # inside, and beside the second pose
+        [-0.1, 0.115]
     """
     grid = {"voxel_size": voxel_size, "resolution": resolution, "corners": (lower, upper)}
     return _field("swept_volume_field()", meshes, transforms, sign_mode, device, 0.0, **grid)
@@ -290,6 +329,17 @@ def swept_volume_mesh(
         ValueError: As in ``swept_volume_field``.
         TypeError: As in ``swept_volume_field``.
         RuntimeError: As in ``swept_volume_field``.
+
+    Example:
+        >>> import warp_like.geometry
+        >>> corners = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=wp.vec3)
+        >>> faces = wp.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], dtype=int)
+        >>> mesh = wp.Mesh(corners, faces, support_winding_number=True)
+        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then two to the right
+        >>> verts, indices = wp.geometry.swept_volume_mesh([mesh], poses, voxel_size=0.1)
+        >>> x = verts.numpy()[:, 0]  # from one end to the other, whose tip is thinner than a cell
+        >>> bool(abs(x.min()) < 0.05 and 2.5 < x.max() < 3.0), indices.size % 3
+        (True, 0)
     """
     function = "swept_volume_mesh()"
     threshold = require_threshold(function, threshold)
