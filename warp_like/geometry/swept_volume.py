@@ -79,7 +79,7 @@ def swept_volume_sdf(
         >>> corners = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=wp.vec3)
         >>> faces = wp.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], dtype=int)
         >>> mesh = wp.Mesh(corners, faces, support_winding_number=True)
-        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then two to the right
+        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then at x + 2
         >>> mode = wp.constant(int(wp.geometry.SweptVolumeSignMode.WINDING_NUMBER))
         >>> @wp.kernel
         ... def look(ids: wp.array(dtype=wp.uint64), poses: wp.array2d(dtype=wp.transform), out: wp.array(dtype=float)):
@@ -180,7 +180,7 @@ def swept_volume_bounds(
         >>> corners = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=wp.vec3)
         >>> faces = wp.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], dtype=int)
         >>> mesh = wp.Mesh(corners, faces, support_winding_number=True)
-        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then two to the right
+        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then at x + 2
         >>> low, high = wp.geometry.swept_volume_bounds([mesh], poses, padding=0.5)
         >>> list(low), list(high)
         ([-0.5, -0.5, -0.5], [3.5, 1.5, 1.5])
@@ -283,7 +283,7 @@ def swept_volume_field(
         >>> corners = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=wp.vec3)
         >>> faces = wp.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], dtype=int)
         >>> mesh = wp.Mesh(corners, faces, support_winding_number=True)
-        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then two to the right
+        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then at x + 2
         >>> field, low, high = wp.geometry.swept_volume_field([mesh], poses, resolution=(9, 5, 5))
         >>> field.shape
         (9, 5, 5)
@@ -335,7 +335,7 @@ def swept_volume_mesh(
         >>> corners = wp.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=wp.vec3)
         >>> faces = wp.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], dtype=int)
         >>> mesh = wp.Mesh(corners, faces, support_winding_number=True)
-        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then two to the right
+        >>> poses = np.array([[[0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 1]]], np.float32)  # here, then at x + 2
         >>> verts, indices = wp.geometry.swept_volume_mesh([mesh], poses, voxel_size=0.1)
         >>> x = verts.numpy()[:, 0]  # from one end to the other, whose tip is thinner than a cell
         >>> bool(abs(x.min()) < 0.05 and 2.5 < x.max() < 3.0), indices.size % 3
