@@ -7,6 +7,7 @@ import warp_like as wp
 from tests.runtime.geometry.test_bvh import visit as walk_boxes
 from tests.runtime.geometry.test_hash_grid import candidates, in_order, run, visit, visit_with_for
 from tests.runtime.geometry.test_mesh import ball, cast, depths, distance, nearest, points_and_directions, rays_on
+from tests.runtime.geometry.test_sides_of_meshes import winding
 
 
 def test_hash_grids(device):
@@ -72,8 +73,114 @@ def test_meshes(device):
         np.testing.assert_allclose(t.numpy()[hit, 0], lengths.min(1)[hit], rtol=1e-4, atol=1e-5)
         off = np.linalg.norm(y.numpy() - x, axis=1)
         np.testing.assert_allclose(off, distance(p * np.float32(scale), faces, x).min(1), rtol=1e-4, atol=2e-5)
-    with pytest.raises(NotImplementedError, match="winding numbers are supported on the CPU alone"):
-        wp.Mesh(points, mesh.indices, support_winding_number=True)
+
+
+def test_winding_numbers(device):
+    """Those of the CPU, also after a refit."""
+    p, faces = ball(3, rough=0.2)
+    x = np.random.default_rng(7).uniform(-1.5, 1.5, (40, 3)).astype(np.float32)
+    found = {}
+    for place in ("cpu", device):
+        points, indices = (wp.array(a, dtype=t, device=place) for a, t in ((p, wp.vec3), (faces.ravel(), int)))
+        mesh = wp.Mesh(points, indices, support_winding_number=True)
+        for scale in (1.0, 1.3):
+            points.assign(p * np.float32(scale))
+            mesh.refit()
+            signs = wp.zeros(40, dtype=int, device=place)
+            given = wp.array(x, dtype=wp.vec3, device=place)
+            wp.launch(winding, dim=40, inputs=[mesh.id, given, 0.5, 2.0], outputs=[signs], device=place)
+            found[place, scale] = signs.numpy()
+    for scale in (1.0, 1.3):
+        np.testing.assert_array_equal(found[device, scale], found["cpu", scale])
+        assert len(np.unique(found[device, scale])) > 1
+
+
+def test_volumes(device):
+    """Samples, numbers, stores and gradients are those of the CPU; values that kernels have written are saved."""
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=(9, 5, 10)).astype(np.float32)
+    x = rng.uniform(-2, 11, (40, 3)).astype(np.float32)
+    ijk = np.int32([[0, 0, 0], [8, 4, 9], [1, 2, 3], [99, 0, 0]])
+    found = {}
+    for place in ("cpu", device):
+        volume = wp.Volume.load_from_numpy(a, voxel_size=0.5, bg_value=2.0, device=place)
+        volume.requires_grad = True
+        index = wp.Volume.allocate_by_voxels(ijk[:3], 1.0, device=place, max_active_voxels=9)
+        status = wp.array([9], dtype=wp.uint32, device=place)
+        index.rebuild(wp.array(ijk[1:3], dtype=wp.vec3i, device=place), status)
+        given = wp.array(x, dtype=wp.vec3, device=place)
+        points = wp.array(ijk, dtype=wp.vec3i, device=place)
+        out = wp.zeros((40, 2), dtype=float, device=place, requires_grad=True)
+        numbers = wp.zeros(4, dtype=int, device=place)
+        data = wp.array(rng.permutation(3).astype(np.float32), dtype=float, device=place, requires_grad=True)
+        data.assign([1.0, 2.0, 3.0])
+        with wp.Tape() as tape:
+            wp.launch(sample_both, 40, inputs=[volume.id, index.id, given, data], outputs=[out], device=place)
+        tape.backward(grads={out: wp.full((40, 2), 1.0, dtype=float, device=place)})
+        wp.launch(number_and_store, 4, inputs=[volume.id, index.id, points], outputs=[numbers], device=place)
+        tiles = wp.zeros(9, dtype=wp.vec3i, device=place)
+        volume.get_tiles(tiles)
+        found[place] = [
+            *(out.numpy(), numbers.numpy(), data.grad.numpy(), volume.values.grad.numpy(), volume.values.numpy()),
+            *(tiles.numpy(), volume.array().numpy(), index.get_voxels().numpy(), status.numpy()),
+        ]
+        assert volume.device == wp.get_device(place)
+    for got, wanted in zip(found[device], found["cpu"], strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+    there = wp.Volume.load_from_numpy(a, device="cpu").id
+    with pytest.raises(ValueError, match=f"alive on {device}"):
+        wp.launch(number_and_store, 4, inputs=[there, index.id, points], outputs=[numbers], device=device)
+
+
+@wp.kernel
+def sample_both(
+    v: wp.uint64,
+    index: wp.uint64,
+    x: wp.array(dtype=wp.vec3),
+    data: wp.array(dtype=float),
+    out: wp.array2d(dtype=float),
+):
+    i = wp.tid()
+    out[i, 0] = wp.volume_sample_f(v, wp.volume_world_to_index(v, x[i]), wp.Volume.LINEAR)
+    out[i, 1] = wp.volume_sample_index(index, x[i], wp.Volume.LINEAR, data, 0.5)
+
+
+@wp.kernel
+def number_and_store(v: wp.uint64, index: wp.uint64, x: wp.array(dtype=wp.vec3i), out: wp.array(dtype=int)):
+    i = wp.tid()
+    out[i] = wp.volume_lookup_index(index, x[i][0], x[i][1], x[i][2])
+    wp.volume_store_f(v, x[i][0], x[i][1], x[i][2], float(i))
+
+
+@wp.kernel
+def enlarge(picture: wp.Texture2D, uv: wp.array(dtype=wp.vec2), out: wp.array(dtype=wp.vec2)):
+    i = wp.tid()
+    out[i] = wp.texture_sample(picture, uv[i], dtype=wp.vec2, lod=0.7)
+
+
+def test_textures(device):
+    rng = np.random.default_rng(2)
+    texels, at = rng.integers(0, 256, (8, 6, 2), dtype=np.uint8), rng.uniform(-1, 2, (30, 2)).astype(np.float32)
+    found = {}
+    for place in ("cpu", device):
+        picture = wp.Texture2D(texels, address_mode=wp.TextureAddressMode.MIRROR, num_mip_levels=0, device=place)
+        uv = wp.array(at, dtype=wp.vec2, device=place, requires_grad=True)
+        out = wp.zeros(30, dtype=wp.vec2, device=place, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(enlarge, 30, inputs=[picture, uv], outputs=[out], device=place)
+        tape.backward(grads={out: wp.full(30, wp.vec2(1.0, 2.0), dtype=wp.vec2, device=place)})
+        found[place] = out.numpy(), uv.grad.numpy()
+    for got, wanted in zip(found[device], found["cpu"], strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match=f"alive on {device}"):
+        wp.launch(enlarge, 30, inputs=[wp.Texture2D(texels, device="cpu"), uv], outputs=[out], device=device)
+    one = wp.Texture2D(texels, device=device)
+    back = wp.zeros((8, 6, 2), dtype=wp.uint8, device=device)
+    one.copy_to(back)
+    np.testing.assert_array_equal(back.numpy(), texels)
+    one.copy_from(wp.zeros((8, 6, 2), dtype=wp.uint8, device=device))
+    wp.launch(enlarge, 30, inputs=[one, uv], outputs=[out], device=device)
+    assert not out.numpy().any()
 
 
 def test_graphs_refit_to_the_points_of_the_time(device):

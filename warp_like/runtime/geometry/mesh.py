@@ -16,7 +16,6 @@ from warp_like.runtime.geometry.bvh import (
     VEC3,
     BvhConstructor,
     FaceTree,
-    Tree,
     checked,
     faces_of,
     now_and_in_graphs,
@@ -97,8 +96,6 @@ class Mesh(Queried):
     ) -> None:
         self._points = checked("Mesh()", "points", points, VEC3)
         self.device = self._points.device
-        if support_winding_number and not self.device.is_cpu:
-            raise NotImplementedError("Mesh(): winding numbers are supported on the CPU alone in this release")
         self.indices = checked("Mesh()", "indices", indices, ir.int32, self.device)
         self._velocities = self._of_vertices("velocities", velocities)
         self.groups = None if groups is None else checked("Mesh()", "groups", groups, ir.int32, self.device)
@@ -159,7 +156,9 @@ class Mesh(Queried):
             self._faces.fit(self._descriptor.id)
 
     def _find_moments(self) -> None:
-        if self._moments is not None and isinstance(self._tree, Tree):
+        if self._moments is not None:
+            if not self.device.is_cpu:
+                refuse_capture("fitting a mesh that supports winding numbers")  # the host sums up
             corners = self._points.numpy()[self.indices.numpy().reshape(-1, 3)]
             self._moments.assign(moments(self._tree, corners).ravel())
 

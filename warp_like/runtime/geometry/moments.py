@@ -5,16 +5,19 @@ Barill, Dickson, Schmidt, Levin and Jacobson (2018), Fast Winding Numbers for So
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from warp_like.runtime.geometry.bvh import Tree
 
+if TYPE_CHECKING:
+    from warp_like.runtime.geometry.device_tree import DeviceTree
+
 Array = np.ndarray[Any, Any]
 
 
-def moments(tree: Tree, corners: Array) -> Array:
+def moments(tree: Tree | DeviceTree, corners: Array) -> Array:
     """Return 16 float32 for each node: see ``ir/objects.py``. ``corners`` are those of each face, ``(faces, 3, 3)``.
 
     The faces of a subtree stand in a row in the order of the leaves, so each sum is a difference of two sums from the
@@ -22,7 +25,7 @@ def moments(tree: Tree, corners: Array) -> Array:
     """
     nodes = tree.nodes.numpy()[: 8 * tree.node_count].reshape(-1, 8)
     first, end = _faces_below(nodes[:, 6:].view(np.int32))
-    p, q, r = corners[tree.order.numpy()].astype(np.float64).transpose(1, 0, 2)
+    p, q, r = corners[tree.order.numpy()[: tree.count]].astype(np.float64).transpose(1, 0, 2)
     normals = 0.5 * np.cross(q - p, r - p)
     middles = (p + q + r) / 3
     finite = np.isfinite(normals).all(1, keepdims=True)

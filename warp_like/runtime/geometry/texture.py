@@ -73,8 +73,6 @@ class Texture(StructInstance):
         device: Any,
     ) -> None:
         place = get_device(device)
-        if not place.is_cpu:
-            raise RuntimeError(f"{self._name()}: textures are on the CPU in this release; `device` is {place}")
         given = None if data is None else self._texels_of(data, "data")
         texels = self._checked(given, size, channels, dtype)
         levels = _level_count(num_mip_levels, texels.shape[:-1], self._name())
@@ -430,7 +428,7 @@ class Texture2D(Texture):
         normalized_coords: Whether coordinates go from 0 to 1, and not to the number of texels.
         num_mip_levels: The number of levels of detail, each of half the size; 0 means down to a single texel.
         mip_filter_mode: Whether a sample between two levels is of the nearer one, or between them.
-        device: The CPU.
+        device: Where it lies; the current device when left out.
 
     Attributes:
         id: What the texture is in memory, a uint64.
@@ -439,7 +437,6 @@ class Texture2D(Texture):
 
     Raises:
         ValueError: An argument does not fit the data or the others.
-        RuntimeError: The device is not the CPU.
 
     Example:
         >>> picture = wp.Texture2D(np.array([[0, 255], [255, 0]], np.uint8), address_mode=wp.TextureAddressMode.WRAP)

@@ -6,7 +6,7 @@ import ctypes
 import operator
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from warp_like.runtime.geometry import nanovdb, nanovdb_files, nanovdb_making
 from warp_like.runtime.geometry.bvh import now_and_in_graphs
 from warp_like.runtime.geometry.volume_building import (
     TOO_MANY,
+    TYPES,
     background,
     bytes_of_tiles,
     map_of,
@@ -30,20 +31,22 @@ from warp_like.runtime.geometry.volume_building import (
     to_world,
 )
 from warp_like.runtime.geometry.volume_building import (
+    ActiveStats as _ActiveStats,
+)
+from warp_like.runtime.geometry.volume_building import (
+    FeatureArrayInfo as _FeatureArrayInfo,
+)
+from warp_like.runtime.geometry.volume_building import (
+    GridInfo as _GridInfo,
+)
+from warp_like.runtime.geometry.volume_building import (
     RebuildInfo as _RebuildInfo,
 )
 from warp_like.runtime.memory.allocation import element_type
-from warp_like.runtime.memory.device import get_device
+from warp_like.runtime.memory.device import Device, get_device
 from warp_like.runtime.memory.recorder import refuse_capture
 from warp_like.values import dtypes, from_ir, to_ir
 
-_TYPES = {
-    **dict(zip((1, 2, 3, 4, 5), (ir.float32, ir.float64, ir.int16, ir.int32, ir.int64), strict=True)),
-    **dict(zip((9, 10, 11, 26), (ir.float16, ir.uint32, ir.bool_, ir.uint8), strict=True)),
-    **{number: ir.Vec(3, t) for number, t in ((6, ir.float32), (7, ir.float64), (24, ir.uint8), (25, ir.uint16))},
-    **{number: ir.Vec(4, t) for number, t in ((17, ir.float32), (18, ir.float64))},
-}
-"""The types of values by NanoVDB's numbers."""
 _NOWHERE = -(2**31)
 
 
@@ -61,7 +64,7 @@ class Volume(Queried):
     memory; one in an array does not.
 
     Args:
-        data: An array of bytes on the CPU: a grid of NanoVDB of version 32.
+        data: An array of bytes: a grid of NanoVDB of version 32. The volume lies on its device.
         copy: Must be true: the bytes are copied.
 
     Attributes:
@@ -87,34 +90,9 @@ class Volume(Queried):
     CLOSEST: ClassVar[int] = 0
     LINEAR: ClassVar[int] = 1
 
-    class GridInfo(NamedTuple):
-        """What a grid says of itself."""
-
-        name: str
-        size_in_bytes: int
-        grid_index: int
-        grid_count: int
-        type_str: str
-        translation: Any
-        transform_matrix: Any
-
-    class ActiveStats(NamedTuple):
-        """How many voxels and nodes of each level there are."""
-
-        voxel_count: int
-        leaf_node_count: int
-        lower_node_count: int
-        upper_node_count: int
-
-    class FeatureArrayInfo(NamedTuple):
-        """What a grid says of an array that it has beside its voxels."""
-
-        name: str
-        ptr: int
-        value_size: int
-        value_count: int
-        type_str: str
-
+    GridInfo: ClassVar[type[_GridInfo]] = _GridInfo
+    ActiveStats: ClassVar[type[_ActiveStats]] = _ActiveStats
+    FeatureArrayInfo: ClassVar[type[_FeatureArrayInfo]] = _FeatureArrayInfo
     RebuildInfo: ClassVar[type[_RebuildInfo]] = _RebuildInfo
     REBUILD_SUCCESS: ClassVar[int] = 0
     REBUILD_LEAF_CAPACITY_EXCEEDED: ClassVar[int] = TOO_MANY["leaf"]
@@ -126,14 +104,15 @@ class Volume(Queried):
     def __init__(self, data: array, copy: bool = True) -> None:
         if not isinstance(data, array):
             raise TypeError(f"Volume(): `data` is a wp.array of bytes, got {type(data).__name__}")
-        if data.ndim != 1 or data.dtype not in (dtypes.uint8, dtypes.int8) or not data.device.is_cpu:
-            raise RuntimeError(f"Volume(): `data` is an array of bytes of one dimension on the CPU, got {data!r}")
+        if data.ndim != 1 or data.dtype not in (dtypes.uint8, dtypes.int8):
+            raise RuntimeError(f"Volume(): `data` is an array of bytes of one dimension, got {data!r}")
         if not copy:
             raise RuntimeError("Volume(): volumes own their memory in this release; leave `copy` out")
-        self._adopt(np.array(data.numpy()).view(np.uint8))
+        refuse_capture("making a volume")
+        self._adopt(np.array(data.numpy()).view(np.uint8), data.device)
 
-    def _adopt(self, data: nanovdb.Bytes) -> None:
-        self.device = get_device("cpu")
+    def _adopt(self, data: nanovdb.Bytes, device: Device) -> None:
+        self.device = device
         grid = nanovdb.Grid(data)
         self._following = data[grid.data.size :].copy()  # the grids behind this one
         self._descriptor = Descriptor(self._kind, self.device)
@@ -147,16 +126,27 @@ class Volume(Queried):
         self._data = new_array(element_type(dtypes.uint64), (words,), self.device, zero=True)  # aligned
         view = self._data.numpy().view(np.uint8)
         view[: grid.data.size] = grid.data
-        grid.data = view[: grid.data.size]
+        if self.device.is_cpu:
+            grid.data = view[: grid.data.size]
+        else:
+            self._data.assign(view.view(np.uint64))
         self._grid = grid
         self.requires_grad = self.requires_grad
         self._descriptor.publish(grid=self._data, **grid.words)
 
     @classmethod
-    def _of(cls, data: nanovdb.Bytes) -> Volume:
+    def _of(cls, data: nanovdb.Bytes, device: Device) -> Volume:
+        refuse_capture("making a volume")
         made = cls.__new__(cls)
-        made._adopt(data)
+        made._adopt(data, device)
         return made
+
+    def _bytes(self) -> nanovdb.Bytes:
+        """The bytes of the grid as they are now: kernels may have written voxels."""
+        if self.device.is_cpu:
+            return self._grid.data
+        found: nanovdb.Bytes = self._data.numpy().view(np.uint8)[: self._grid.data.size]
+        return found
 
     # --- making ---
 
@@ -182,11 +172,10 @@ class Volume(Queried):
                 None makes an index grid.
             translation: Where voxel (0, 0, 0) is in the world.
             points_in_world_space: Whether the corners are places in the world.
-            device: The CPU.
+            device: Where the volume is to be; the current device when left out.
 
         Raises:
             ValueError: An argument is not of this form, or the upper corner is below the lower one.
-            RuntimeError: The device is not the CPU.
         """
         of = "Volume.allocate()"
         size = sizes(of, voxel_size)
@@ -199,8 +188,8 @@ class Volume(Queried):
             raise ValueError(f"{of}: `max` is below `min`: {high.tolist()}, {low.tolist()}")
         axes = [np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]
         tiles = 8 * np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
-        _require_cpu(of, device)
-        return cls._of(bytes_of_tiles(of, tiles, bg_value, to_world(of, size, None, translation)))
+        data = bytes_of_tiles(of, tiles, bg_value, to_world(of, size, None, translation))
+        return cls._of(data, get_device(device))
 
     @classmethod
     def allocate_by_tiles(
@@ -238,15 +227,14 @@ class Volume(Queried):
 
         Raises:
             ValueError: An argument is not of this form.
-            RuntimeError: The device is not the CPU, or there are more tiles than ``max_tiles`` and no ``status``.
+            RuntimeError: There are more tiles than ``max_tiles`` and no ``status``.
         """
         of = "Volume.allocate_by_tiles()"
         most = {"max_tiles": max_tiles, "max_lower_nodes": max_lower_nodes, "max_upper_nodes": max_upper_nodes}
         info = room(of, "tiles", rebuildable, len(tile_points), most)
         made = to_world(of, voxel_size, transform, translation)
         points = made.voxels(tile_points, point_mask, of, "tile_points")
-        _require_cpu(of, device)
-        return cls._built(of, info, bytes_of_tiles(of, points, bg_value, made), status)
+        return cls._built(of, info, bytes_of_tiles(of, points, bg_value, made), status, get_device(device))
 
     @classmethod
     def allocate_by_voxels(
@@ -282,7 +270,7 @@ class Volume(Queried):
 
         Raises:
             ValueError: An argument is not of this form.
-            RuntimeError: The device is not the CPU, or there are more voxels than there is room for and no ``status``.
+            RuntimeError: There are more voxels than there is room for and no ``status``.
 
         Example:
             >>> volume = wp.Volume.allocate_by_voxels(wp.array([[0, 0, 0], [1, 0, 0]], dtype=wp.vec3i), 1.0)
@@ -301,15 +289,14 @@ class Volume(Queried):
         info = room(of, "voxels", rebuildable, len(voxel_points), most)
         made = to_world(of, voxel_size, transform, translation)
         points = made.voxels(voxel_points, point_mask, of, "voxel_points")
-        _require_cpu(of, device)
-        return cls._built(of, info, nanovdb_making.of_voxels(points, *made), status)
+        return cls._built(of, info, nanovdb_making.of_voxels(points, *made), status, get_device(device))
 
     @classmethod
-    def _built(cls, of: str, info: _RebuildInfo, data: nanovdb.Bytes, status: array | None) -> Volume:
+    def _built(cls, of: str, info: _RebuildInfo, data: nanovdb.Bytes, status: Any, device: Device) -> Volume:
         """A volume that holds what there is room for: nothing where that is too little."""
         grid = nanovdb.Grid(data)
         outcome = outcome_of(info, grid)
-        said = status_array(of, status, get_device("cpu"))
+        said = status_array(of, status, device)
         tell(of, outcome, said, info)
         if outcome:
             number = grid.layout.values.number
@@ -318,7 +305,7 @@ class Volume(Queried):
             data = nanovdb_making.of_tiles(
                 np.zeros((0, 3), np.int64), values, background.view(values.scalar), *map_of(grid)
             )
-        made = cls._of(data)
+        made = cls._of(data, device)
         made._info = info
         return made
 
@@ -349,6 +336,8 @@ class Volume(Queried):
         said = status_array(of, status, self.device)
 
         def work() -> None:
+            if not self.device.is_cpu:
+                refuse_capture("rebuilding a volume on a CUDA device")  # the host makes the tree
             to = map_of(self._grid)
             voxels = to.voxels(points, point_mask, of, "points")
             it = self._grid.layout
@@ -391,11 +380,10 @@ class Volume(Queried):
             min_world: Where voxel (0, 0, 0) is in the world.
             voxel_size: As for ``allocate``.
             bg_value: As for ``allocate``; what fills up the last tiles.
-            device: The CPU.
+            device: Where the volume is to be; the current device when left out.
 
         Raises:
             ValueError: The array has another number of axes than the background asks for, or no elements.
-            RuntimeError: The device is not the CPU.
         """
         given = np.asarray(ndarray)
         of = "Volume.load_from_numpy()"
@@ -406,13 +394,14 @@ class Volume(Queried):
         if given.ndim != wanted or 0 in given.shape or (wanted == 4 and given.shape[3] != values.length):
             raise ValueError(f"{of}: `ndarray` has {wanted} axes for values {values.name}, got shape {given.shape}")
         n = -(-np.array(given.shape[:3]) // 8)
-        made = cls.allocate([0, 0, 0], 8 * n - 1, voxel_size, bg_value, min_world, device=device)
+        made = cls.allocate([0, 0, 0], 8 * n - 1, voxel_size, bg_value, min_world, device="cpu")
         whole = np.empty((*(8 * n), values.length), values.scalar)
         whole[...] = number
         whole[tuple(slice(k) for k in given.shape[:3])] = given.reshape(*given.shape[:3], values.length)
         tiles = whole.reshape(n[0], 8, n[1], 8, n[2], 8, values.length).transpose(0, 2, 4, 1, 3, 5, 6)
         made._leaf_bytes()[...] = np.ascontiguousarray(tiles).view(np.uint8).reshape(len(made._grid.leaves), -1)
-        return made
+        place = get_device(device)
+        return made if place.is_cpu else cls._of(made._grid.data, place)
 
     def _leaf_bytes(self) -> nanovdb.Bytes:
         """The voxels of all tiles, whose nodes follow each other."""
@@ -427,15 +416,14 @@ class Volume(Queried):
 
         Args:
             file_or_buffer: A file opened for reading bytes, or its bytes.
-            device: The CPU.
+            device: Where the volume is to be; the current device when left out.
 
         Raises:
             RuntimeError: It is no such file, or damaged; or the grid is of a type that is not in this release, or needs
                 the package ``blosc``, which is not installed.
         """
-        _require_cpu("Volume.load_from_nvdb()", device)
         raw = file_or_buffer.read() if hasattr(file_or_buffer, "read") else file_or_buffer
-        return cls._of(nanovdb_files.loaded(bytes(raw)))
+        return cls._of(nanovdb_files.loaded(bytes(raw)), get_device(device))
 
     def load_next_grid(self) -> Volume | None:
         """Return the grid that follows this one in the file or in the bytes that it was loaded from; None at the end.
@@ -449,7 +437,7 @@ class Volume(Queried):
             None
         """
         index, count = (int(n) for n in self._grid.data[24:32].view(np.uint32))
-        return Volume._of(self._following) if self._following.size and index + 1 < count else None
+        return Volume._of(self._following, self.device) if self._following.size and index + 1 < count else None
 
     def save_to_nvdb(self, path: Any, codec: str = "none", more: Iterable[Volume] = ()) -> Any:
         """Write the volume to a NanoVDB file, which OpenVDB's tools and Warp read.
@@ -474,7 +462,7 @@ class Volume(Queried):
         """The bytes of this grid and of those that follow."""
         volume: Volume | None = self
         while volume is not None:
-            yield volume._grid.data
+            yield volume._bytes()
             volume = volume.load_next_grid()
 
     @classmethod
@@ -486,30 +474,31 @@ class Volume(Queried):
         Args:
             grid_ptr: The address of its first byte.
             buffer_size: How many bytes there are; without it, as many as the grid says.
-            device: The CPU.
+            device: The CPU, where the memory is.
 
         Raises:
             RuntimeError: The address is 0, or there is no grid, a damaged one, or one of a type that is not in this
                 release.
         """
-        _require_cpu("Volume.load_from_address()", device)
+        if not get_device(device).is_cpu:
+            raise RuntimeError(f"Volume.load_from_address(): `device` is the CPU, got {device}")
         if not grid_ptr:
             raise RuntimeError("Volume.load_from_address(): `grid_ptr` is 0")
         size = buffer_size or int(np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(grid_ptr))[4])
-        return cls._of(np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(grid_ptr)))
+        return cls._of(np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(grid_ptr)), get_device("cpu"))
 
     # --- asking ---
 
     def array(self) -> array:
         """Return a copy of the bytes of the grid."""
         made = new_array(element_type(dtypes.uint8), (self._grid.data.size,), self.device, zero=False)
-        made.assign(self._grid.data)
+        made.assign(self._bytes())
         return made
 
     @property
     def dtype(self) -> Any:
         """The type of values; None for those that have no type here, as of index grids."""
-        t = _TYPES.get(self._grid.layout.values.number)
+        t = TYPES.get(self._grid.layout.values.number)
         return None if t is None else from_ir(t)
 
     @property
@@ -538,10 +527,10 @@ class Volume(Queried):
         """
         return self._info.max_voxel_count or self._grid.voxel_count
 
-    def get_active_stats(self) -> Volume.ActiveStats:
+    def get_active_stats(self) -> _ActiveStats:
         """Return how many voxels and nodes there are."""
         grid = self._grid
-        return Volume.ActiveStats(grid.voxel_count, len(grid.leaves), grid.lower_count, grid.upper_count)
+        return _ActiveStats(grid.voxel_count, len(grid.leaves), grid.lower_count, grid.upper_count)
 
     def get_voxels(self, out: Any = None) -> Any:
         """Return the voxels in the order of their numbers: an array of int32, ``(get_voxel_count(), 3)``, or ``out``.
@@ -566,10 +555,11 @@ class Volume(Queried):
             return out
         vectors = isinstance(out, array) and (out.ndim, to_ir(out.dtype)) == (1, ir.Vec(3, ir.int32))
         scalars = isinstance(out, array) and (out.ndim, to_ir(out.dtype), out.shape[-1]) == (2, ir.int32, 3)
-        if not (vectors or scalars) or out.shape[0] < len(found) or not out.is_contiguous or not out.device.is_cpu:
-            wanted = f"a contiguous array on the CPU of at least {len(found)} wp.vec3i"
+        if not (vectors or scalars) or out.shape[0] < len(found) or not out.is_contiguous or out.device != self.device:
+            wanted = f"a contiguous array on {self.device} of at least {len(found)} wp.vec3i"
             raise RuntimeError(f"Volume.{name}(): `out` is {wanted}, got {out!r}")
-        out.numpy()[: len(found)] = found
+        if len(found):
+            out[: len(found)].assign(found)
         return out
 
     @property
@@ -646,7 +636,7 @@ class Volume(Queried):
         """Return how many arrays the grid has beside its voxels, which its file came with."""
         return len(self._grid.features)
 
-    def get_feature_array_info(self, feature_index: int) -> Volume.FeatureArrayInfo:
+    def get_feature_array_info(self, feature_index: int) -> _FeatureArrayInfo:
         """Return what the grid says of one of these arrays.
 
         Raises:
@@ -655,7 +645,7 @@ class Volume(Queried):
         found = self._feature(feature_index)
         name = nanovdb.NAMES.get(found.number, "?")
         ptr = self._data.ptr + found.begin
-        return Volume.FeatureArrayInfo(found.name, ptr, found.value_size, found.value_count, name)
+        return _FeatureArrayInfo(found.name, ptr, found.value_size, found.value_count, name)
 
     def _feature(self, index: int) -> nanovdb.Feature:
         if not 0 <= operator.index(index) < len(self._grid.features):
@@ -675,7 +665,7 @@ class Volume(Queried):
             RuntimeError: The type has another size.
         """
         found = self._feature(feature_index)
-        t = _TYPES.get(found.number, ir.uint8) if dtype is None else to_ir(dtype)
+        t = TYPES.get(found.number, ir.uint8) if dtype is None else to_ir(dtype)
         element = element_type(dtypes.uint8 if t is None else from_ir(t))
         whole = found.value_size * found.value_count
         fits = element.itemsize in (1, found.value_size) or (found.value_size == 1 and whole % element.itemsize == 0)
@@ -692,14 +682,14 @@ class Volume(Queried):
         x, y, z = self._grid.data[608:632].view(np.float64)
         return float(x), float(y), float(z)
 
-    def get_grid_info(self) -> Volume.GridInfo:
+    def get_grid_info(self) -> _GridInfo:
         """Return what the grid says of itself: name, size, number, type, and its map to the world."""
         data = self._grid.data
         matrix, shift = data[296:332].view(np.float32), data[368:380].view(np.float32)
         vec3: Any = from_ir(ir.Vec(3, ir.float32))
         mat33: Any = from_ir(ir.Mat(3, 3, ir.float32))
         index, count = (int(n) for n in data[24:32].view(np.uint32))
-        return Volume.GridInfo(
+        return _GridInfo(
             *(self._grid.name, data.size, index, count),
             *(self._grid.layout.values.name, vec3(*shift.tolist()), mat33(*matrix.tolist())),
         )
@@ -707,9 +697,3 @@ class Volume(Queried):
     def __repr__(self) -> str:
         tiles, what = len(self._grid.leaves), self._grid.layout.values.name
         return f"Volume({tiles} tiles of {what}, device={str(self.device)!r})"
-
-
-def _require_cpu(of: str, device: Any) -> None:
-    if not get_device(device).is_cpu:
-        raise RuntimeError(f"{of}: volumes are on the CPU in this release; `device` is {device}")
-    refuse_capture("making a volume")

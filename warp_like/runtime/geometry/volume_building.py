@@ -19,6 +19,46 @@ TOO_MANY = {"leaf": 1, "lower": 2, "upper": 4, "voxel": 8}
 """The flags of what there is too little room for."""
 
 
+TYPES = {
+    **dict(zip((1, 2, 3, 4, 5), (ir.float32, ir.float64, ir.int16, ir.int32, ir.int64), strict=True)),
+    **dict(zip((9, 10, 11, 26), (ir.float16, ir.uint32, ir.bool_, ir.uint8), strict=True)),
+    **{number: ir.Vec(3, t) for number, t in ((6, ir.float32), (7, ir.float64), (24, ir.uint8), (25, ir.uint16))},
+    **{number: ir.Vec(4, t) for number, t in ((17, ir.float32), (18, ir.float64))},
+}
+"""The types of values by NanoVDB's numbers."""
+
+
+class GridInfo(NamedTuple):
+    """What a grid says of itself."""
+
+    name: str
+    size_in_bytes: int
+    grid_index: int
+    grid_count: int
+    type_str: str
+    translation: Any
+    transform_matrix: Any
+
+
+class ActiveStats(NamedTuple):
+    """How many voxels and nodes of each level there are."""
+
+    voxel_count: int
+    leaf_node_count: int
+    lower_node_count: int
+    upper_node_count: int
+
+
+class FeatureArrayInfo(NamedTuple):
+    """What a grid says of an array that it has beside its voxels."""
+
+    name: str
+    ptr: int
+    value_size: int
+    value_count: int
+    type_str: str
+
+
 class RebuildInfo(NamedTuple):
     """What a volume can be rebuilt from, ``"tiles"``, ``"voxels"`` or nothing, and the most that there is room for."""
 
@@ -201,7 +241,7 @@ def tell(of: str, outcome: int, status: array | None, info: RebuildInfo) -> None
         RuntimeError: There is too little room, and nowhere to note it.
     """
     if status is not None:
-        status.numpy()[0] = outcome
+        status[:1].fill_(outcome)
     elif outcome:
         raise RuntimeError(
             f"{of}: there is room for {info[1:]} voxels, tiles, lower and upper nodes, which is too little"
