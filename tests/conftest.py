@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gc
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-os.environ.setdefault("WARP_LIKE_VERIFY", "1")  # before anything imports the package; tests' processes inherit it
+# Before anything imports the package; tests' processes inherit it.
+os.environ.setdefault("WARP_LIKE_VERIFY", "1" if "--long" in sys.argv else "stages")
 # How well XLA optimises what it compiles itself is no concern of the tests, and takes it most of its time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
@@ -55,6 +57,17 @@ def _on_device(request: pytest.FixtureRequest) -> Iterator[None]:
     from tests.on_device import on_device
 
     with on_device(name):
+        yield
+
+
+@pytest.fixture(scope="module")
+def each_pass_is_verified() -> Iterator[None]:
+    """Verify after each pass, here and in processes that start: for tests of passes, and of programs nobody wrote."""
+    from warp_like.base.settings import settings
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WARP_LIKE_VERIFY", "1")
+        patch.setattr(settings, "verify", True)
         yield
 
 

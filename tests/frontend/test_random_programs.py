@@ -11,6 +11,8 @@ from tests.long_tail import seeds
 from warp_like.backend import libdevice
 from warp_like.backend.nvptx import assemble
 
+pytestmark = pytest.mark.usefixtures("each_pass_is_verified")
+
 THREADS = 19
 OPTIONS = ({}, {"max_unroll": 0}, {"vector_width": 1})
 

@@ -6,16 +6,19 @@ import ast
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import warp_like
+import warp_like as wp
 from tests.ir_builder import start, tid
 from warp_like.base.passes import PASSES, ROUTE
+from warp_like.base.settings import settings
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Value
 from warp_like.ir.types import Array, float32
 from warp_like.ir.verify import InvalidIR
-from warp_like.passes import runner, stages
+from warp_like.passes import pipeline, runner, stages
 from warp_like.passes.dce import dce
 from warp_like.passes.fold import fold
 from warp_like.passes.runner import Options, Runner
@@ -92,6 +95,51 @@ def test_a_pass_that_leaves_invalid_ir_is_named() -> None:
         else:
             run("licm", break_it)
             assert isinstance(run.function.body.ops[0], ops.Yield)
+
+
+def _without_the_stored_value(f: Function) -> None:
+    """Drop the op that ``dce`` keeps, since the store needs its result."""
+    store = next(o for o in f.body.ops if isinstance(o, ops.Store))
+    f.body.ops.remove(store.value.op)
+
+
+def test_a_stage_is_verified_at_its_end() -> None:
+    run = Runner("optimise", _unused_negation(), Options(verify="stages"))
+    run("licm", lambda f: f.body.ops.reverse())
+    with pytest.raises(InvalidIR, match="^after stage optimise: "):
+        run.end()
+
+
+def test_each_stage_ends() -> None:
+    """Else nothing of it is verified by stages."""
+    for file in [*sorted((PACKAGE / "passes").rglob("*.py")), PACKAGE / "compiler" / "pipeline.py"]:
+        for tree in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(tree, ast.FunctionDef) and _runs(tree) is not None:
+                calls = {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+                assert "run.end()" in calls, f"{file.name}: {tree.name}"
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_stage_of_a_kernel_runs_again_to_name_the_pass(crashes: bool, monkeypatch) -> None:
+    """Even if the next pass stumbles, before the end of the stage is there to be verified."""
+
+    def stumble(f: Function) -> bool:
+        raise KeyError("something is missing")
+
+    @wp.kernel
+    def double(x: wp.array(dtype=float)):
+        x[wp.tid()] = 2.0 * x[wp.tid()]
+
+    monkeypatch.setattr(pipeline, "licm", _without_the_stored_value)
+    if crashes:
+        monkeypatch.setattr(pipeline, "prepare", lambda f, options, **_: f)
+        monkeypatch.setattr(pipeline, "dce", stumble)
+    monkeypatch.setattr(settings, "verify", "stages")
+    with pytest.raises(InvalidIR, match="^after licm: store at .*is not defined here"):
+        double.inspect("optimised")
+    assert settings.verify == "stages"
+    with pytest.raises(InvalidIR, match="^after licm: "):
+        wp.launch(double, 1, inputs=[np.ones(1, np.float32)])
 
 
 def test_a_function_is_verified_where_a_pass_or_a_rule_may_have_changed_what_holds(monkeypatch) -> None:

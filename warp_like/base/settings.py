@@ -297,7 +297,16 @@ SETTINGS: tuple[Setting, ...] = (
         "`wp.load_aot_module` takes compiled kernels whatever the source of those that are declared.",
         levels=("module",),
     ),
-    Setting("verify", "WARP_LIKE_VERIFY", bool, False, "Verify the IR after each pass."),
+    Setting(
+        "verify",
+        "WARP_LIKE_VERIFY",
+        bool,
+        False,
+        "Verify the IR after each pass; or, with `stages`, after each stage, and after each pass where that finds "
+        "something. A violation is a defect of the compiler: the error names the pass.",
+        also=str,
+        choices=(False, True, "stages"),
+    ),
 )
 
 _BUILD = ("process", "module")
@@ -453,6 +462,8 @@ def _parse(setting: Setting, text: str) -> Any:
             "no": False,
             "off": False,
         }
+        if setting.also is str and text in setting.choices:
+            return text
         if text.lower() not in words:
             raise ValueError(f"expected 0 or 1, got {text!r}")
         return words[text.lower()]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from warp_like.analysis.extents import reaches
 from warp_like.analysis.memory import Memory, analyse
@@ -15,6 +15,7 @@ from warp_like.backend.target import Options as LoweringOptions
 from warp_like.backend.target import Target
 from warp_like.base import log
 from warp_like.base.contract import MAX_DIMS, STACK_STEP
+from warp_like.base.errors import WarpCodegenError
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact, Effects, GridSchedule, KernelCode, StackUse
 from warp_like.compiler.signature import Signature, with_prelaunch_copies
@@ -51,6 +52,8 @@ from warp_like.passes.sums import (
 if TYPE_CHECKING:
     from warp_like.backend.nvptx import Assembled
 
+_Made = TypeVar("_Made")
+
 STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx", "sass")
 """What can be shown of a kernel on its way: the frontend's IR, that of one thread when all passes have run, that of the
 lanes (the same where there are none), LLVM IR, machine code."""
@@ -80,7 +83,7 @@ def draft(source: Source, signature: Signature, target: Target) -> Draft:
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    return at_any_depth(source, lambda: Draft(source, signature, target))
+    return _blaming_a_pass(source, lambda: Draft(source, signature, target))
 
 
 def build(source: Source, signature: Signature, target: Target, drafted: Draft | None = None) -> Artifact:
@@ -89,7 +92,27 @@ def build(source: Source, signature: Signature, target: Target, drafted: Draft |
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    return at_any_depth(source, lambda: _build(drafted or Draft(source, signature, target), signature, target))
+    return _blaming_a_pass(source, lambda: _build(drafted or Draft(source, signature, target), signature, target))
+
+
+def _blaming_a_pass(source: Source, compile_it: Callable[[], _Made]) -> _Made:
+    """Return what ``compile_it`` does. If the end of a stage is too late to say which pass fails, do it once more.
+
+    The passes may also stumble over what an earlier one of the stage has left, before the end comes.
+    """
+    try:
+        return at_any_depth(source, compile_it)
+    except WarpCodegenError:
+        raise
+    except Exception:
+        if settings.verify != "stages":
+            raise
+        settings.verify = True
+        try:
+            at_any_depth(source, compile_it)
+        finally:
+            settings.verify = "stages"
+        raise
 
 
 def _build(drafted: Draft, signature: Signature, target: Target) -> Artifact:
@@ -204,7 +227,7 @@ def optimised(
                 run("save_results", functools.partial(save_results, block_dim=options.block_dim))
             else:
                 run("load_results", functools.partial(load_results, block_dim=options.block_dim))
-            f = run.function if customs else passes.prepare(run.function, options)
+            f = run.end() if customs else passes.prepare(run.end(), options)
     if signature.wrt is not None:
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated
 
@@ -260,7 +283,7 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
         raise ValueError(f"there is no stage {stage!r}; stages are {', '.join(STAGES)}")
     if stage in ("ptx", "sass") and not target.is_cuda:
         raise ValueError(f'{stage.upper()} needs a CUDA target, e.g. target="sm_80"')
-    return at_any_depth(source, lambda: _stage_text(source, signature, target, stage))
+    return _blaming_a_pass(source, lambda: _stage_text(source, signature, target, stage))
 
 
 def _stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:

@@ -65,7 +65,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run("keep_nested_arrays", keep_nested_arrays)
     run("dce", dce)
     require_together(run.function)
-    return run.function
+    return run.end()
 
 
 def optimise(f: Function, options: Options = DEFAULT) -> Function:
@@ -75,7 +75,7 @@ def optimise(f: Function, options: Options = DEFAULT) -> Function:
     run("cse", cse)
     run("licm", licm)
     run("dce", dce)
-    return run.function
+    return run.end()
 
 
 def finish(f: Function, options: Options = DEFAULT) -> Function:
@@ -106,7 +106,7 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
         run("fold", fold)
         run("cse", cse)
         run("dce", dce)
-    return run.function
+    return run.end()
 
 
 def _in_team(f: Function, options: Options) -> Function | None:
@@ -129,7 +129,7 @@ def _in_team(f: Function, options: Options) -> Function | None:
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
-    return run.function if fits(run.function) else None
+    return run.end() if fits(run.function) else None
 
 
 def alone(f: Function, options: Options = DEFAULT) -> Function:
@@ -142,7 +142,7 @@ def alone(f: Function, options: Options = DEFAULT) -> Function:
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
-    return run.function
+    return run.end()
 
 
 __all__ = ["DEFAULT", "Options", "alone", "finish", "optimise", "prepare"]

@@ -1,4 +1,4 @@
-"""Runs passes by their names: verifies the function after each, and shows it where the user asks for that.
+"""Runs passes by their names: verifies functions between them, and shows them where the user asks for that.
 
 Many passes find nothing to do. A function that they leave as it was is not verified again: see ``_shape``.
 """
@@ -24,6 +24,8 @@ class Options(Frozen):
 
     ``native_searches`` lets functions of the extension search objects.
 
+    ``verify`` is as in ``base.settings``: True verifies after each pass, ``stages`` after each stage.
+
     ``dump(moment, function)`` is called before and after each pass, with ``before:NAME`` and ``after:NAME``.
     """
 
@@ -39,7 +41,7 @@ class Options(Frozen):
     apart: bool = False
     contiguous: bool = False
     native_searches: bool = False
-    verify: bool = False
+    verify: bool | str = False
     dump: Callable[[str, Function], None] | None = None
 
 
@@ -50,10 +52,11 @@ class Runner:
     """Applies the passes of one ``stage`` of ``base.passes.ROUTE`` to ``function``.
 
     ``rules`` hold from the start, those of ``stages.ESTABLISHED`` from their pass on. A pass changes the function in
-    place, or gives another one.
+    place, or gives another one. ``end`` gives what the last one has left.
     """
 
     def __init__(self, stage: str, f: Function, options: Options, rules: tuple[Rule, ...] = ()) -> None:
+        self.stage = stage
         self.names = ROUTE[stage]
         self.function = f
         self.options = options
@@ -71,10 +74,16 @@ class Runner:
         if established:
             self.rules += established
             self.verified = None
-        if self.options.verify:
+        if self.options.verify is True:
             self.verify(name)
         self.dump("after", name)
         return result is not False
+
+    def end(self) -> Function:
+        """Return the function as the stage leaves it."""
+        if self.options.verify == "stages":
+            self.verify(f"stage {self.stage}")
+        return self.function
 
     def dump(self, when: str, name: str) -> None:
         """Show the function as it is before or after the pass ``name``."""
@@ -82,7 +91,7 @@ class Runner:
             self.options.dump(f"{when}:{name}", self.function)
 
     def verify(self, name: str) -> None:
-        """Check the function as the pass ``name`` has left it."""
+        """Check the function as the pass or the stage ``name`` has left it."""
         shape = _shape(self.function)
         if shape == self.verified:
             return

@@ -95,7 +95,7 @@ class _Lowerer:
         if self.options.checkpoint_loops:
             run("split_loops", split_loops)
         run("differentiate", _gradient)
-        g = pipeline.optimise(run.function, self.options)
+        g = pipeline.optimise(run.end(), self.options)
         require_recomputable(g)
         self.number_slots(g)
         return g

@@ -222,7 +222,7 @@ def _private_bytes(f: Function) -> int:
 def _flattened(f: Function, options: Options) -> Function:
     run = Runner("lanes", f, options, (*stages.differentiated(debug=False), stages.LOWERED))
     run("flatten_grid", flatten_grid)
-    return run.function
+    return run.end()
 
 
 def _widened(f: Function, width: int, reduced: Sequence[int], options: Options) -> Function:
@@ -231,7 +231,7 @@ def _widened(f: Function, width: int, reduced: Sequence[int], options: Options) 
     run("load_consecutively", load_consecutively)
     run("cse", cse)
     run("dce", dce)
-    return run.function
+    return run.end()
 
 
 def _coarsened(f: Function, native: int, registers: int, reduced: Sequence[int], options: Options) -> Function | None:
@@ -240,12 +240,12 @@ def _coarsened(f: Function, native: int, registers: int, reduced: Sequence[int],
         return None
     run = Runner("lanes", f, options, (*stages.differentiated(debug=False), stages.LOWERED))
     run("coarsen", lambda g: coarsen(g, ROWS))
-    wide = _widened(run.function, native, reduced, options)
+    wide = _widened(run.end(), native, reduced, options)
     loops = [o for o in wide.body.walk() if isinstance(o, (ops.For, ops.While))]
     if any(_calls_library(loop) or _pressure(loop) > registers for loop in loops):
         return None
     times = 1 if gathers_in_loops(wide) else _register_blocking(wide, registers, MAX_LANES // native)
-    return _widened(run.function, native * times, reduced, options) if times > 1 else wide
+    return _widened(run.end(), native * times, reduced, options) if times > 1 else wide
 
 
 def _only_sums(f: Function) -> bool:
