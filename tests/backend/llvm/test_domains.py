@@ -77,6 +77,29 @@ def test_functions_of_one_argument(dtype, width):
         assert_close(y.numpy()[k], expected, x, k)
 
 
+@wp.kernel
+def exponentials(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = wp.exp(x[i])
+
+
+def test_the_exponential_function_in_lanes_is_within_two_units():
+    rng = np.random.default_rng(5)
+    bits = rng.integers(0, 1 << 32, 100_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    edges = [88.72283, 88.722839, 88.73, -87.34, -103.2789, -103.97, -103.9721, -103.98, -104.1, -0.0, 1e-30]
+    near = np.concatenate([rng.uniform(-105.0, 89.5, 200_000), edges]).astype(np.float32)
+    x = np.concatenate([bits, near, ends(np.float32)])
+    y = wp.zeros(len(x), dtype=float)
+    wp.launch(exponentials, dim=len(x), inputs=[wp.array(x, dtype=float), y])
+    with np.errstate(all="ignore"):
+        expected = np.exp(x.astype(np.float64))
+        spacing = np.maximum(np.spacing(expected.astype(np.float32)).astype(np.float64), 2.0**-149)
+        got = y.numpy().astype(np.float64)
+        close = (got == expected.astype(np.float32)) | (np.abs(got - expected) <= 1.1 * spacing) | np.isnan(x)
+    assert close.all(), x[~close]
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(x))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_powers(dtype):
     rng = np.random.default_rng(4)

@@ -88,6 +88,32 @@ def test_results_and_gradients_of_compiled_products() -> None:
         np.testing.assert_allclose(y.grad.numpy(), (wide.T @ seed.astype(np.float64))[: len(b)], **tolerance)
 
 
+@wp.func
+def sigmoid(x: float):
+    return 1.0 / (1.0 + wp.exp(-x))
+
+
+@wp.kernel
+def logistic(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    t = wp.tile_map(sigmoid, wp.tile_load(x, shape=40))
+    wp.tile_store(out, t * wp.tile_sum(t)[0])
+
+
+def test_loops_with_math_functions_run_in_lanes() -> None:
+    x = np.linspace(-95.0, 120.0, 40, dtype=np.float32)
+    f = optimised(logistic.source, Signature(logistic.types))
+    wide = choose(f, 256, 16, 1).function
+    assert any(isinstance(r.type, Lanes) for o in wide.body.walk() for r in o.results)
+    expected, got = [x, np.zeros_like(x)], [x, np.zeros_like(x)]
+    run(f, expected, (1,))
+    run_lanes(wide, got, (1,))
+    np.testing.assert_array_equal(got[1], expected[1])
+    out = wp.zeros(40, dtype=float)
+    wp.launch_tiled(logistic, dim=1, inputs=[wp.array(x, dtype=float), out], block_dim=32)
+    y = 1.0 / (1.0 + np.exp(-x.astype(np.float64)))
+    np.testing.assert_allclose(out.numpy(), y * y.sum(), rtol=1e-6, atol=1e-37)
+
+
 def loop_over(columns: int, body: Callable[[Emitter, Value, Value, Value], None]) -> Function:
     """A function with a marked loop, whose ``body`` gets a parameter, an array of the thread's own, and the counter."""
     f, b = start(x=Array(float32, 1), y=Array(float32, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warp_like.backend.llvm.domains import call_guarded, is_guarded
+from warp_like.backend.llvm.exponential import exponential, is_in_place
 from warp_like.backend.llvm.shuffle import from_lanes, join, split, to_lanes
 from warp_like.backend.llvm.values import LaneScalar, register_type, suffix
 from warp_like.backend.llvm.writer import PURE_CALL, Writer
@@ -58,6 +59,8 @@ def call_symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
 def _call_in_lanes(w: Writer, symbol: Symbol, t: LaneScalar, args: list[str]) -> str:
     """Append calls of the vector math library for as many lanes as it takes, or else one call a lane."""
     library = _LIBMVEC.get(w.target.vector_math, frozenset())
+    if w.options.vector_math and is_in_place(w, symbol.libm, t):
+        return exponential(w, t, args[0])
     if symbol.vector and w.options.vector_math and symbol.libm in library and _vector_part(w.target, t):
 
         def call(libm: str, t: LaneScalar, args: list[str]) -> str:

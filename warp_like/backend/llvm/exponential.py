@@ -1,0 +1,61 @@
+"""The exponential function of float32 in lanes, in place: no call, so that a loop keeps its values in registers.
+
+With ``n`` the whole number nearest to ``x / log(2)``, ``exp(x) = 2**n * exp(r)`` where ``r = x - n * log(2)`` is at
+most ``log(2) / 2`` in size; a polynomial of degree 6 is ``exp(r)``. Over the whole domain the result is within 1.02
+units in the last place. ``log(2)`` is the sum of two numbers, of which the first has few bits, so that its product with
+``n`` is exact.
+"""
+
+from __future__ import annotations
+
+from warp_like.backend.llvm.lane_math import LaneMath
+from warp_like.backend.llvm.values import LaneScalar, vector
+from warp_like.backend.llvm.writer import Writer
+
+COEFFICIENTS = (
+    *(0.001381453941576182, 0.008368745446205139, 0.04166838899254799, 0.1666652113199234, 0.4999999403953552),
+)
+"""Of ``(exp(r) - 1 - r) / r**2``, the highest power first: least squares, reweighted until all errors are alike."""
+LOG2_E, LOG_2, LOG_2_REST = 1.4426950408889634, 0.693145751953125, 1.4286068203094172e-06
+VANISHED, OVERFLOWN = -103.98, 88.73
+"""Below the first, and above the second, results are 0 and infinity."""
+ROUNDING = 12582912.0
+"""1.5 * 2**23: the lowest bits of a sum with it are the nearest integer."""
+
+
+def is_in_place(w: Writer, libm: str, t: LaneScalar) -> bool:
+    """Return whether ``libm`` of lanes of type ``t`` is computed here."""
+    return libm == "exp" and t.bits == 32 and "fma" in w.target.feature_set
+
+
+def exponential(w: Writer, t: LaneScalar, x: str) -> str:
+    """Append code for ``exp(x)``."""
+    v = LaneMath(w, t)
+    integer = vector("i32", t)
+    low = v.select(v.compare("olt", x, VANISHED), VANISHED, x)  # NaN stays
+    near = v.select(v.compare("ogt", low, OVERFLOWN), OVERFLOWN, low)
+    shifted = v.intrinsic("fma", near, LOG2_E, ROUNDING)
+    whole = v.sub(shifted, ROUNDING)
+    r = v.intrinsic("fma", whole, -LOG_2, near)
+    r = v.intrinsic("fma", whole, -LOG_2_REST, r)
+    square = v.mul(r, r)
+    power = v.add(v.intrinsic("fma", square, _polynomial(v, r, square), r), 1.0)
+    number = w.op(f"sub {integer} {w.op(f'bitcast {v.reg} {shifted} to {integer}')}, {v.bits(0x4B400000)}")
+    half = w.op(f"ashr {integer} {number}, {v.bits(1)}")
+    rest = w.op(f"sub {integer} {number}, {half}")
+    factor = v.select(v.compare("ole", x, VANISHED), 0.0, _power_of_two(v, integer, rest))  # rounding to 0 takes long
+    return v.mul(v.mul(power, _power_of_two(v, integer, half)), factor)
+
+
+def _polynomial(v: LaneMath, r: str, square: str) -> str:
+    """The polynomial of ``COEFFICIENTS``, in pairs that do not wait for each other."""
+    e, d, c, b, a = COEFFICIENTS
+    low, high = v.intrinsic("fma", r, b, a), v.intrinsic("fma", r, d, c)
+    return v.intrinsic("fma", square, v.intrinsic("fma", square, e, high), low)
+
+
+def _power_of_two(v: LaneMath, integer: str, n: str) -> str:
+    """``2**n`` for exponents of normal numbers, by its bits; twice so that results may be denormal or infinite."""
+    biased = v.w.op(f"add {integer} {n}, {v.bits(127)}")
+    bits = v.w.op(f"shl {integer} {biased}, {v.bits(23)}")
+    return v.w.op(f"bitcast {integer} {bits} to {v.reg}")
