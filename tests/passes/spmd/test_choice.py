@@ -183,3 +183,39 @@ def _along_rows(a: np.ndarray, x: np.ndarray) -> np.ndarray:
             s = (s + row) / (2.0 + s * s + a[:, k, m - 1, None] ** 2)
             t[m] = t[m - 1] * s + row
     return (t**2).sum(axis=0)
+
+
+@wp.kernel
+def pushes(x: wp.array(dtype=wp.vec3), out: wp.array(dtype=wp.vec3), total: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    mine = wp.vec3()
+    for j in range(x.shape[0]):
+        d = x[j] - x[i]
+        push = d / (wp.dot(d, d) + 1.0)
+        wp.atomic_add(out, j, push)
+        mine -= push
+    total[i] = mine
+
+
+@wp.kernel
+def pulls(x: wp.array(dtype=wp.vec3), total: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    a, b, mine = x[i], x[i + 1], wp.vec3()
+    for j in range(x.shape[0]):
+        d = x[j] - a
+        mine += d / (wp.dot(d, d) + 1.0) + wp.cross(d, b)
+    total[i] = mine
+
+
+def test_loops_that_add_over_the_lanes_take_more_than_the_registers_hold() -> None:
+    """What does not fit is loaded, which takes less time than another sum over the lanes."""
+    assert choice(pushes).width == 32
+    assert choice(pulls).width == 8
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(75, 3)).astype(np.float32)  # whole vectors, single registers and a part of one
+    out, total = wp.zeros(75, dtype=wp.vec3), wp.zeros(75, dtype=wp.vec3)
+    wp.launch(pushes, dim=75, inputs=[wp.array(x, dtype=wp.vec3)], outputs=[out, total])
+    d = x[None].astype(float) - x[:, None]
+    push = d / (np.sum(d * d, axis=2, keepdims=True) + 1.0)
+    np.testing.assert_allclose(out.numpy(), push.sum(axis=0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(total.numpy(), -push.sum(axis=1), rtol=1e-4, atol=1e-4)
