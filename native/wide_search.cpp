@@ -25,41 +25,68 @@ inline uint32_t bits_of(V mask) { return static_cast<uint32_t>(_mm256_movemask_p
 inline V choose(V mask, V a, V b) { return _mm256_blendv_ps(b, a, mask); }
 inline bool finite(float x) { return __builtin_fabsf(x) < kInfinity; }
 
-// Nodes that wait, the farthest first: the bits of the distance (never negative, so they are in its order), then the
-// child.
+inline __m256i load_words(const int32_t* p) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(p)); }
+inline void store_words(int32_t* p, __m256i x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x); }
+
+// A layer of a sorting network: of `k` and what it is compared with, lanes of `kLower` keep the smaller one.
+template <int kLower>
+inline __m256i layer(__m256i k, __m256i other) {
+    return _mm256_blend_epi32(_mm256_max_epi32(k, other), _mm256_min_epi32(k, other), kLower);
+}
+
+// The largest comes first. It takes no branches, which would be guessed wrong: the order of children is by chance.
+inline __m256i sort_descending(__m256i k) {
+    k = layer<0xAA>(k, _mm256_shuffle_epi32(k, 0xB1));
+    k = layer<0xCC>(k, _mm256_shuffle_epi32(k, 0x1B));
+    k = layer<0xAA>(k, _mm256_shuffle_epi32(k, 0xB1));
+    k = layer<0xF0>(k, _mm256_permute4x64_epi64(_mm256_shuffle_epi32(k, 0x1B), 0x4E));
+    k = layer<0xCC>(k, _mm256_shuffle_epi32(k, 0x4E));
+    return layer<0xAA>(k, _mm256_shuffle_epi32(k, 0xB1));
+}
+
+// Nodes that wait, the farthest of a parent's first. A key has the bits of the distance (never negative, so they are in
+// its order) but for the last three, in whose place is the number of the child: a distance that is a little too small,
+// so that no node is left out by it.
 class Waiting {
   public:
+    Waiting(const WideNode* nodes, const FaceBlock* blocks) : nodes_(nodes), blocks_(blocks) {}
     bool empty() const { return count_ == 0; }
-    void push(float distance, int32_t child) {
-        uint32_t bits;
-        __builtin_memcpy(&bits, &distance, 4);
-        entries_[count_++] = uint64_t{bits} << 32 | static_cast<uint32_t>(child);
-    }
     int32_t pop(float* distance) {
-        const uint64_t entry = entries_[--count_];
-        const auto bits = static_cast<uint32_t>(entry >> 32);
+        const int32_t bits = keys_[--count_] & ~kLanes;
         __builtin_memcpy(distance, &bits, 4);
-        return static_cast<int32_t>(entry);
+        return children_[count_];
     }
     // Lets the nearest child of a node come first, then the others: those of `mask`, at least one.
     void push_children(uint32_t mask, V distances, const int32_t* child) {
-        alignas(32) float distance[kWide];
-        _mm256_store_ps(distance, distances);
+        const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+        const __m256i there = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(static_cast<int>(mask)), bit), bit);
+        __m256i key = _mm256_andnot_si256(_mm256_set1_epi32(kLanes), _mm256_castps_si256(distances));
+        key = _mm256_or_si256(key, lanes);
+        key = sort_descending(_mm256_blendv_epi8(_mm256_set1_epi32(INT32_MIN), key, there));  // others end up on top
+        store_words(keys_ + count_, key);
+        store_words(children_ + count_, _mm256_permutevar8x32_epi32(load_words(child), key));
         const int start = count_;
-        do {
-            const int i = __builtin_ctz(mask);
-            mask &= mask - 1;
-            push(distance[i], child[i]);
-            const uint64_t entry = entries_[count_ - 1];
-            int at = count_ - 1;
-            for (; at > start && entries_[at - 1] < entry; --at) entries_[at] = entries_[at - 1];
-            entries_[at] = entry;
-        } while (mask);
+        count_ += __builtin_popcount(mask);
+        // The nearest is read at once. Those after it are mostly visited, too.
+        for (int i = count_ - 2; i >= start && i >= count_ - 1 - kPrefetched; --i) prefetch(children_[i]);
     }
 
   private:
+    static constexpr int32_t kLanes = kWide - 1;
+    static constexpr int kPrefetched = 3;
+
+    void prefetch(int32_t child) const {
+        const char* lines = child >= 0 ? reinterpret_cast<const char*>(nodes_ + child)
+                                       : reinterpret_cast<const char*>(blocks_ + ~child);
+        constexpr int kBytes = sizeof(FaceBlock) > sizeof(WideNode) ? sizeof(FaceBlock) : sizeof(WideNode);
+        for (int at = 0; at < kBytes; at += 64) __builtin_prefetch(lines + at);
+    }
+
+    const WideNode* nodes_;
+    const FaceBlock* blocks_;
     int count_ = 0;
-    uint64_t entries_[kStack];
+    int32_t keys_[kStack + kWide], children_[kStack + kWide];  // all lanes are written, also those that nobody counts
 };
 
 // ---- rays
@@ -192,7 +219,7 @@ inline uint32_t enter(const WideNode& node, const Ray& ray, const Planes& planes
 template <bool kAlongPlanes>
 int32_t ray_search(const WideNode* nodes, const FaceBlock* blocks, const Ray& ray, float nearest, bool any) {
     const Planes planes(ray);
-    Waiting waiting;
+    Waiting waiting(nodes, blocks);
     int32_t face = -1, at = 0;
     for (;;) {
         if (at >= 0) {
@@ -334,7 +361,7 @@ inline V distances_sq(const FaceBlock& block, const V* x) {
 int32_t point_search(const WideNode* nodes, const FaceBlock* blocks, const float* point, float nearest) {
     const V x[3] = {all(point[0]), all(point[1]), all(point[2])};
     const V zero = _mm256_setzero_ps();
-    Waiting waiting;
+    Waiting waiting(nodes, blocks);
     int32_t face = -1, at = 0;
     for (;;) {
         if (at >= 0) {
