@@ -92,12 +92,13 @@ def found_by(bvh, kind, a, b, r=0.2, group=-1, most=np.inf):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("n", "leaf_size"), [(400, 1), (300, 4), (2, 1), (1, 3), (0, 1), (2500, 2)])
+@pytest.mark.parametrize(("n", "leaf_size"), [(400, 1), (300, 4), (2, 1), (1, 3), (0, 1), (2500, None)])
 def test_queries_find_what_brute_force_finds(method, n, leaf_size):
     low, high = boxes(n, seed=n)
     low[: n // 20] = high[: n // 20] = low[:1]  # points, all in one place
     if n > 100:
         low[-1], high[-2], high[-3] = np.nan, np.nan, low[-3] - 1
+        low[-4, 1], high[-5, 0], low[-6, 2] = np.nan, np.nan, high[-6, 2] + 1
     bvh = wp.Bvh(wp.array(low, dtype=wp.vec3), wp.array(high, dtype=wp.vec3), method, leaf_size=leaf_size)
     a, b = boxes(60, seed=9)
     dir = np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32)
@@ -106,9 +107,12 @@ def test_queries_find_what_brute_force_finds(method, n, leaf_size):
         there = np.all(low <= high, axis=-1)
         meets = np.all((a[:, None] <= high) & (b[:, None] >= low), axis=-1) & there
         np.testing.assert_array_equal(found_by(bvh, 0, a, b)[:, there], meets[:, there])
+        assert not found_by(bvh, 0, a - 2, b + 2)[:, ~there].any()
+        assert not found_by(bvh, 3, a, b, r=3.0)[:, ~there].any()
         for kind, most in [(1, np.inf), (1, 0.7), (2, 1.0)]:
             met, clear = met_by_ray(low, high, a, dir, 0.2 * (kind == 2), most)
             found = found_by(bvh, kind, a, dir, most=most)
+            assert not found[:, ~there].any()
             np.testing.assert_array_equal(found[clear & there], met[clear & there])
         d = distance(low, high, a)
         clear = there & (np.abs(d - 0.2) > 1e-5)

@@ -98,7 +98,9 @@ def meets(q, boxes, at, max_dist):
         _constant_at(boxes, at + 3, float32), _constant_at(boxes, at + 4, float32), _constant_at(boxes, at + 5, float32)
     )
     found = False
-    if q.kind == 0:
+    if not (low[0] <= high[0] and low[1] <= high[1] and low[2] <= high[2]):
+        found = False  # a box of nothing, which a leaf may hold beside others
+    elif q.kind == 0:
         x = q.a[0] <= high[0] and q.b[0] >= low[0]
         y = q.a[1] <= high[1] and q.b[1] >= low[1]
         z = q.a[2] <= high[2] and q.b[2] >= low[2]
