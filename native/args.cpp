@@ -177,6 +177,7 @@ bool read_param(PyObject* item, Param* param) {
     param->gradient = flags & ParamFlag::Gradient;
     param->optional = flags & ParamFlag::Optional;
     param->takes = flags & ParamFlag::Takes;
+    param->own = flags & ParamFlag::Own;
     param->object_kind = flags >> kObjectKindBit;
     param->ndim = ndim;
     param->type_code = type_code;

@@ -23,6 +23,7 @@ struct Param {
     bool gradient;            // elements that have gradients
     bool optional;            // an array that may be None
     bool known;               // `element` describes the type code; false for structs
+    bool own;                 // each kernel thread touches the elements at its own index alone
     bool takes;               // each element is taken by one kernel thread, plainly where the launch is alone
     int object_kind;          // an id: the kind of object that it refers to (`ObjectKind`); else 0
     bool has_halo;            // a sum whose additions are all near the thread's own index; `spans` says how near

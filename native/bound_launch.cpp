@@ -116,13 +116,36 @@ bool refresh_values(PyObject* object) {
     return true;
 }
 
+namespace {
+
+bool require_tensors(const Work* work) {
+    for (const Array* array : work->over_tensors) {
+        if (!require_memory(array)) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+bool begin_bound_launch(PyObject* object) {
+    Work* work = work_of(object);
+    ++as_dispatcher(work->dispatcher.get())->unrecorded;
+    return require_tensors(work) && work->arguments.run_write_hooks();
+}
+
+BoundWork work_of_bound_launch(PyObject* object) {
+    Work* work = work_of(object);
+    Dispatcher* dispatcher = as_dispatcher(work->dispatcher.get());
+    const uint8_t* block = work->arguments.block();
+    return {dispatcher,      &work->variant, &work->grid,
+            &work->operands, block,          {dispatcher->signature, block, work->variant.sums}};
+}
+
 bool run_bound_launch(PyObject* object) {
     Work* work = work_of(object);
     if (work->grid.count == 0) return true;
     const Ref held = Ref::borrow(object);
-    for (const Array* array : work->over_tensors) {
-        if (!require_memory(array)) return false;
-    }
+    if (!require_tensors(work)) return false;
     ++as_dispatcher(work->dispatcher.get())->unrecorded;
     ++work->running;
     const bool fine = execute(as_dispatcher(work->dispatcher.get()), &work->variant, work->grid, &work->arguments);

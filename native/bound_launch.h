@@ -2,6 +2,8 @@
 // recorded launches are made of them.
 #pragma once
 
+#include "dispatch.h"
+#include "gil.h"
 #include "python.h"
 
 namespace wl {
@@ -19,6 +21,21 @@ bool refresh_values(PyObject* bound);
 
 // Runs it; false with an exception set.
 bool run_bound_launch(PyObject* bound);
+
+// What `run_bound_launch` does first: sees to the memory of tensors, and tells other libraries what will be written.
+// False with an exception set.
+bool begin_bound_launch(PyObject* bound);
+
+// What a bound launch runs; it keeps all of this.
+struct BoundWork {
+    Dispatcher* dispatcher;
+    const Variant* variant;
+    const Grid* grid;
+    const Operands* operands;
+    const uint8_t* block;
+    Footprint footprint;
+};
+BoundWork work_of_bound_launch(PyObject* bound);
 
 bool register_bound_launch(PyObject* module);
 

@@ -58,6 +58,7 @@ struct Dispatcher {
     char prints;                // Python's stdout is flushed before a launch, so that lines keep their order
     char recordable;            // a tape needs no more of a launch than its arguments
     char no_overlap;            // on CUDA, no array that the kernel writes may overlap another one
+    char fusible;               // other launches may run between its threads (`Effects.fusible`)
     char bounded;               // what a thread costs does not depend on data: the kernel has no loops
 };
 

@@ -112,13 +112,21 @@ bool Gil::check_signals() {
     return fine;
 }
 
+bool Gil::clashes_with(const Footprint& footprint) const {
+    for (const Footprint* mine = &footprint_; mine && mine->signature; mine = mine->next) {
+        for (const Footprint* other = &footprint; other; other = other->next) {
+            if (mine->is_written_by(*other) || other->is_written_by(*mine)) return true;
+        }
+    }
+    return false;
+}
+
 bool Gil::clashes(const Footprint& footprint, int64_t before) {
     if (!footprint.signature || is_worker) return false;
     for (const Gil* gil = first_; gil; gil = gil->next_) {
-        const Footprint& other = gil->footprint_;
         // A launch of this thread's own called back into Python, which launches: it can't wait for itself.
-        if (gil->number_ >= before || !other.signature || gil->thread_ == std::this_thread::get_id()) continue;
-        if (footprint.is_written_by(other) || other.is_written_by(footprint)) return true;
+        if (gil->number_ >= before || gil->thread_ == std::this_thread::get_id()) continue;
+        if (gil->clashes_with(footprint)) return true;
     }
     return false;
 }

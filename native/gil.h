@@ -23,6 +23,7 @@ struct Footprint {
     const Signature* signature = nullptr;  // null: it is nobody's business
     const uint8_t* block = nullptr;        // the arguments
     bool plain = false;                    // it adds to the arrays in `signature->non_atomic` without atomics
+    const Footprint* next = nullptr;       // of another launch that runs together with it
 
     // Whether `other` writes where this one updates without atomics.
     bool is_written_by(const Footprint& other) const;
@@ -57,6 +58,7 @@ class Gil {
 
   private:
     static bool clashes(const Footprint& footprint, int64_t before);
+    bool clashes_with(const Footprint& footprint) const;
     void enlist();
     void unlist();
     static void let_go();

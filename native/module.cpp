@@ -17,6 +17,7 @@
 #include "fast_path.h"
 #include "fingerprint.h"
 #include "history.h"
+#include "host_write.h"
 #include "launch.h"
 #include "link.h"
 #include "make.h"
@@ -63,7 +64,8 @@ PyMODINIT_FUNC PyInit__native() {
         wl::register_bound_launch(m) && wl::register_fast_path(m) && wl::register_launch(m) && wl::register_link(m) &&
         wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_preload(m) &&
         wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) && wl::register_reduce(m) &&
-        wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m) && wl::register_watchdog(m) &&
-        wl::register_coloring(m) && wl::register_bvh(m) && wl::register_wide_bvh(m) && wl::register_objects(m);
+        wl::register_host_write(m) && wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m) &&
+        wl::register_watchdog(m) && wl::register_coloring(m) && wl::register_bvh(m) && wl::register_wide_bvh(m) &&
+        wl::register_objects(m);
     return done ? module.release() : nullptr;
 }

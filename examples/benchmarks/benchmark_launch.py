@@ -3,9 +3,10 @@
     python examples/benchmarks/benchmark_launch.py --json launch.json
 
 The first rows differ in who owns the two arrays of a launch; then come launches of other shapes, the calls around a
-launch (conversions, allocation, slices), and gradients. numba compiles ordinary functions, so its
-column is a call of a function that holds the loop, with the same arguments; it takes NumPy arrays only. NumPy
-and PyTorch appear where they have the same operation. "aim" is the time that warp_like is to stay below.
+launch (conversions, allocation, slices), gradients, and graphs, some of which work on large arrays. numba compiles
+ordinary functions, so its column is a call of a function that holds the loop, with the same arguments; it takes NumPy
+arrays only. NumPy and PyTorch appear where they have the same operation. "aim" is the time that warp_like is to stay
+below.
 
 A conversion is "fresh" when the array has not been converted before; making that array is then part of the time.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import frameworks
+import launch_graphs
 import launch_torch
 import numpy as np
 import reporting
@@ -71,6 +73,10 @@ ROWS = {
     "slice [2:10]": Row(X[2:10], 0.5),
     "adjoint launch": Row(np.full(SIZE, FACTOR), 0.8),
     "tape: record and backward": Row(np.full(SIZE, FACTOR), 4.0),
+    "graph of 100 launches": Row(launch_graphs.GROWTH**launch_graphs.LAUNCHES * X, 30.0),
+    "graph of 100 launches, with adjoints": Row(np.full(SIZE, launch_graphs.GROWTH**launch_graphs.LAUNCHES), 30.0),
+    "graph of one map, 2^20 floats": Row(launch_graphs.flipped(launch_graphs.large(), 1)),
+    "graph of ten maps, 2^20 floats": Row(launch_graphs.flipped(launch_graphs.large(), launch_graphs.MAPS)),
     "autograd.Function around a kernel": Row(np.full(SIZE, FACTOR), 55.0),
 }
 
@@ -93,6 +99,11 @@ def warp_rows(k: Kernels, found: dict[str, ModuleType]) -> dict[str, Program]:
         "adjoint launch": adjoint_launch(k),
         "tape: record and backward": record_and_backward(k),
     }
+    if k.is_own:  # warp-lang captures on CUDA alone
+        rows["graph of 100 launches"] = launch_graphs.graph_of_launches(k, backward=False)
+        rows["graph of 100 launches, with adjoints"] = launch_graphs.graph_of_launches(k, backward=True)
+        rows["graph of one map, 2^20 floats"] = launch_graphs.graph_of_maps(k, 1)
+        rows["graph of ten maps, 2^20 floats"] = launch_graphs.graph_of_maps(k, launch_graphs.MAPS)
     if torch := found.get("PyTorch"):
         x, y = torch.from_numpy(numbers()), torch.from_numpy(zeros())
         rows["launch on PyTorch tensors"] = launches(k, x, y)
@@ -112,6 +123,8 @@ def peer_rows(found: dict[str, ModuleType]) -> dict[str, dict[str, Program]]:
     """Return the programs of the other frameworks: by row, then by column."""
     rows: dict[str, dict[str, Program]] = {}
     ndarray = numbers()
+    rows["graph of one map, 2^20 floats"] = {"NumPy": launch_graphs.numpy_maps(1)}
+    rows["graph of ten maps, 2^20 floats"] = {"NumPy": launch_graphs.numpy_maps(launch_graphs.MAPS)}
     rows["zeros(16)"] = {"NumPy": returning(lambda: np.zeros(SIZE, np.float32))}
     rows["slice [2:10]"] = {"NumPy": returning(lambda: ndarray[2:10])}
     if torch := found.get("PyTorch"):

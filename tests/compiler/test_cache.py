@@ -199,6 +199,8 @@ def test_an_artifact_comes_back_whole():
             saved_results=2,
             order_dependent=True,
             no_overlap=True,
+            own=(0,),
+            fusible=True,
         ),
         GridSchedule(2, 16, "16 lanes", 4, bounded=True),
         StackUse(used=True, bound=b"\x07"),

@@ -122,7 +122,7 @@ def spec(*params: Any, **facts: Any) -> SimpleNamespace:
         "name": "kernel", "params": params, "on_error": lambda *error: KernelError(*error), "device": CPU, "cuda": None,
         "types": (), "declared": None, "watch": None, "tid_ndim": 8, "shares_indices": False, "order_dependent": False,
         "non_associative": False, "prints": False, "bounded": False, "recordable": False, "deterministic": False,
-        "no_overlap": False,
+        "no_overlap": False, "fusible": False,
     }  # fmt: skip
     return SimpleNamespace(**usual | facts)
 

@@ -116,6 +116,7 @@ class ParamFlag(Numbers):
     GRADIENT = 32  # its elements have gradients
     OPTIONAL = 64  # may be None
     TAKES = 128  # takes elements of, plainly where the launch is alone
+    OWN = 256  # each kernel thread touches the elements at its own index alone
 
 
 class ObjectKind(Numbers):

@@ -224,6 +224,14 @@ SETTINGS: tuple[Setting, ...] = (
         levels=_ALL,
     ),
     Setting(
+        "fuse_launches",
+        "WARP_LIKE_FUSE_LAUNCHES",
+        bool,
+        True,
+        "Graphs on the CPU run neighbouring launches over one grid together, piece by piece, where that gives the same "
+        "bits: each thread alone has the elements that pass between them.",
+    ),
+    Setting(
         "launch_timeout",
         "WARP_LIKE_LAUNCH_TIMEOUT",
         float,

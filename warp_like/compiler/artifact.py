@@ -12,7 +12,7 @@ from warp_like.base.hashing import seal, unseal
 from warp_like.base.loc import Excerpt
 from warp_like.base.reach import Reach
 
-_MAGIC = b"warp_like artifact 10\n"
+_MAGIC = b"warp_like artifact 11\n"
 
 
 class Damaged(Exception):
@@ -67,6 +67,10 @@ class Effects(Frozen):
             whether threads of a block stay together.
         objects: The ids of objects that it queries: the positions of uint64 parameters, or -1 for ids that come from
             elsewhere, and the kind of object (``contract.ObjectKind``).
+        own: Positions of the arrays of which each thread touches the elements at its own index in the grid alone: the
+            first indices of all accesses are those of the thread.
+        fusible: Whether other launches may run between its threads: it reaches memory through its array parameters
+            alone, no order of its threads shows, and it can't fail.
         reaches: How far into its arrays every launch reaches, which launches compare with the arrays' extents. None in
             debug mode, where the code checks each index.
     """
@@ -92,6 +96,8 @@ class Effects(Frozen):
     prints: bool = False
     no_overlap: bool = False
     objects: tuple[tuple[int, int], ...] = ()
+    own: tuple[int, ...] = ()
+    fusible: bool = False
     reaches: tuple[Reach, ...] = ()
 
 

@@ -35,7 +35,9 @@ from warp_like.passes.effects import (
     always_accessed,
     array_uses,
     constant_arrays,
+    is_self_contained,
     nested_uses,
+    own_arrays,
     queried_objects,
     taken_arrays,
 )
@@ -159,6 +161,8 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
     f = memory.function
     accesses, nested = array_uses(memory), nested_uses(memory)
     summed, private = plain_additions(memory) if f.team == 1 else ((), ())  # a team shares a thread's elements
+    ordered, non_associative = depends_on_order(memory, summed), sums_are_non_associative(f, summed)
+    sums_or_fails = summed or taken_arrays(memory) or options.debug or backend.uses_stack(f)
     return Effects(
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
@@ -173,14 +177,16 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         saved_results=_saved_results(memory, signature),
         always_accessed=always_accessed(memory),
         prelaunch_copies=f.prelaunch_copies,
-        order_dependent=depends_on_order(memory, summed),
-        non_associative=sums_are_non_associative(f, summed),
+        order_dependent=ordered,
+        non_associative=non_associative,
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
         reduced=options.reduced,
         nested_reads=tuple(place for place, a in nested.items() if a.read),
         nested_writes=tuple(place for place, a in nested.items() if a.written),
         no_overlap=target.is_cuda and relies_on_no_overlap(f),
         objects=queried_objects(f),
+        own=own_arrays(memory),
+        fusible=is_self_contained(memory) and not (ordered or sums_or_fails),
         reaches=() if options.debug else reaches(memory),
     )
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from warp_like.analysis.indices import ThreadIndex
 from warp_like.analysis.memory import Access, Memory, Root, is_update, kind_of
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
@@ -91,6 +92,36 @@ def taken_arrays(memory: Memory) -> tuple[int, ...]:
     roots = {root for a in memory.accesses if (kind := kind_of(a)) is not None and kind.takes for root in a.roots}
     taken = tuple(i for i, p in enumerate(memory.function.params) if Root("parameter", p) in roots)
     return taken if len(taken) == len(roots) else ()
+
+
+def own_arrays(memory: Memory) -> tuple[int, ...]:
+    """Return the positions of the arrays of which each thread touches the elements at its own index alone.
+
+    The first indices of every access are those of the thread, one for each dimension of the grid; there may be more.
+    """
+    ndim = memory.function.tid_ndim
+    own = tuple(ThreadIndex(axis, ndim) for axis in range(ndim))
+
+    def is_own(a: Access) -> bool:
+        return a.indices is not None and a.indices[:ndim] == own
+
+    found = ((i, memory.of_parameter(i)) for i in range(len(memory.function.params)))
+    return tuple(i for i, accesses in found if ndim and accesses and all(map(is_own, accesses)))
+
+
+_UNSAFE = (ops.AtAddress, ops.Barrier, ops.Breakpoint, ops.Check, ops.IsLive, ops.Native, ops.Print, ops.Search)
+
+
+def is_self_contained(memory: Memory) -> bool:
+    """Return whether a function reaches memory through its array parameters alone, can't fail, and shows nothing."""
+
+    def is_safe(f: Function) -> bool:
+        found = list(f.body.walk())
+        callees = [o.callee for o in found if isinstance(o, (ops.Call, ops.Outlined))]
+        return not any(isinstance(o, _UNSAFE) for o in found) and all(map(is_safe, callees))
+
+    known = all(root.kind in ("parameter", "local") for root in memory.all_roots)
+    return known and not memory.anywhere and is_safe(memory.function)
 
 
 def queried_objects(f: Function) -> tuple[tuple[int, int], ...]:

@@ -1,5 +1,7 @@
 """Captures: nothing runs while one records, and a graph repeats what was recorded."""
 
+import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,121 @@ def test_writes_of_the_host() -> None:
     assert x.list() == [20.0, 30.0, 4.0]  # what `y` held when the graph ran
     assert y.list() == total.list() == x.list()
     assert v.numpy().tolist() == [[1.0, 2.0], [0.0, 0.0]]
+
+
+def python_calls(graph: wp.Graph) -> int:
+    """How many Python functions a replay calls."""
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append(event) if event == "call" else None)
+    try:
+        graph._replay.run(True)
+    finally:
+        sys.setprofile(None)
+    return len(calls)
+
+
+@pytest.mark.parametrize("n", [1, 7, 40_000])
+def test_writes_run_without_python(n: int) -> None:
+    """Each write does in a graph what it does at once, whatever the layout."""
+    random = np.random.default_rng(n)
+
+    def arrays() -> dict[str, wp.array]:
+        made = {
+            "a": wp.array(random.random((n, 3)), dtype=float),
+            "b": wp.array(random.random((3, n)), dtype=float),
+            "v": wp.array(random.random((n, 3)), dtype=wp.vec3d),
+            "i": wp.array(random.integers(-9, 9, n), dtype=wp.int8),
+            "f": wp.array(random.random(n) < 0.5, dtype=bool),
+            "h": wp.array(random.random(n), dtype=wp.float16),
+        }
+        return made
+
+    def write(a: Any, b: Any, v: Any, i: Any, f: Any, h: Any) -> None:
+        v.fill_(wp.vec3d(1.0, 2.0, 3.0))
+        i.fill_(-3)
+        f.fill_(True)
+        h.zero_()
+        a[:, 1] = 5.0
+        a[:, 2] = random_row
+        wp.copy(b[0], a[:, 0])
+        wp.copy(a[:, 0], b[1])
+        b[2] = random_row
+        wp.copy(v[: n // 2], v[n - n // 2 :])
+        b.transpose().assign(a)
+        a[n // 2] = np.array([1.0, 2.0, 3.0], np.float32)
+        wp.copy(a.flatten()[: n - 1], a.flatten()[1:n])
+
+    random_row = random.random(n).astype(np.float32)
+    now = arrays()
+    later = {name: wp.clone(x) for name, x in now.items()}
+    with wp.ScopedCapture() as capture:
+        write(**later)
+    write(**now)
+    assert python_calls(capture.graph) == 0
+    for name, x in now.items():
+        np.testing.assert_array_equal(later[name].numpy(), x.numpy(), err_msg=name)
+    x = later["a"].flatten()[::-1]
+    with wp.ScopedCapture() as capture:
+        wp.copy(x[: n - 1], x[1:n])  # it overlaps itself and is not contiguous: that is NumPy's
+        x[::2] = 1.0
+    wanted = x.numpy().copy()
+    wanted[: n - 1] = wanted[1:n].copy()
+    wanted[::2] = 1.0
+    wp.capture_launch(capture.graph)
+    np.testing.assert_array_equal(x.numpy(), wanted)
+
+
+def test_steps_and_conditions_run_without_python() -> None:
+    """Forward, backward, seeds, copies with gradients, loops and inner graphs."""
+    x, y, z = (wp.array([1.0, 2.0], dtype=float, requires_grad=True) for _ in range(3))
+    loss, left = wp.zeros(1, requires_grad=True), wp.array([2], dtype=int)
+    seed = wp.ones(2)
+    with wp.ScopedCapture() as inner:
+        loss.zero_()
+        with wp.Tape() as tape:
+            wp.launch(square, dim=2, inputs=[x], outputs=[loss])
+            wp.copy(y, x)
+            wp.copy(z, y)
+        tape.zero()
+        tape.backward(loss, grads={z: seed})
+    with wp.ScopedCapture() as outer:
+        wp.capture_while(left, lambda: (wp.capture_launch(inner.graph), wp.launch(count_down, dim=1, inputs=[left])))
+        wp.capture_if(left, on_false=lambda: y.fill_(-1.0))
+    assert python_calls(outer.graph) == 0
+    assert (left.list(), loss.list(), x.grad.list()) == ([0], [5.0], [3.0, 5.0])
+    assert (y.list(), z.list(), y.grad.list()) == ([-1.0, -1.0], [1.0, 2.0], [0.0, 0.0])
+
+
+def test_an_endless_loop_is_interrupted() -> None:
+    flag, x = wp.ones(1, dtype=int), wp.zeros(1)
+    with wp.ScopedCapture() as capture:
+        wp.capture_while(flag, lambda: wp.launch(add, dim=1, inputs=[x, 1.0]))
+    timer = threading.Timer(0.1, lambda: wp.launch(count_down, dim=1, inputs=[flag]))
+    timer.start()  # another thread gets its turn
+    wp.capture_launch(capture.graph)
+    assert x.list()[0] > 0.0
+    flag.fill_(1)
+    timer = threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        wp.capture_launch(capture.graph)
+
+
+def test_a_graph_takes_over_another_one_where_it_is_a_part() -> None:
+    x = wp.zeros(1)
+    graphs = []
+    for a in (1.0, 10.0):
+        with wp.ScopedCapture() as capture:
+            wp.launch(add, dim=1, inputs=[x, a])
+        graphs.append(capture.graph)
+    with wp.ScopedCapture() as outer:
+        wp.capture_launch(graphs[0])
+    graphs[0].update(graphs[1])
+    wp.capture_launch(outer.graph)
+    assert x.list() == [10.0]
+    graphs[0].update(outer.graph)  # a graph that would run itself
+    with pytest.raises(RecursionError):
+        wp.capture_launch(outer.graph)
 
 
 def test_what_numbers_were_is_kept() -> None:

@@ -632,7 +632,7 @@ def _is_data(value: Any) -> bool:
 def add_elements(to: array, other: array) -> None:
     """Add the elements of ``other``, which has the same shape and dtype, to ``to``; of structs, their float fields."""
     if recorder.graph is not None:
-        recorder.graph.add_call(f"add to {to!r}", partial(add_elements, to, other), [to])
+        recorder.graph.add_write(f"add to {to!r}", to, other, partial(add_elements, to, other), adds=True)
         return
     if isinstance(to.element.type, ir.Struct):
         total = to.numpy()

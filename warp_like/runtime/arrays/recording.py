@@ -133,4 +133,18 @@ def host_copy(dest: array, values: Any, source: array | None = None, stream: Any
         put(dest, values, stream, holding)
         return
     held = values if source is not None else np.array(values)
-    recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held, holding=holding), [dest])
+    python = functools.partial(put, dest, held, holding=holding)
+    plain = held if isinstance(held, _native.Array) else _raw_bytes(dest, held)
+    if plain is None or dest.element.holds:
+        recorder.graph.add_call(f"write {dest!r}", python, [dest])
+    else:
+        recorder.graph.add_write(f"write {dest!r}", dest, plain, python)
+
+
+def _raw_bytes(dest: array, held: Any) -> bytes | None:
+    """Return ``held``, components for ``dest``, as the bytes of one element, or of all; None where they differ."""
+    if not isinstance(held, np.ndarray) or held.dtype != dest._raw_dtype:
+        return None
+    if held.shape == dest.element.shape:
+        return held.tobytes()
+    return np.broadcast_to(held, dest._full_shape).tobytes()

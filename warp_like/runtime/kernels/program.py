@@ -54,6 +54,7 @@ class DispatcherSpec(Frozen):
         recordable: Whether a tape needs no more of a launch than its arguments.
         deterministic: Whether launches give the same bits whatever the number of threads.
         no_overlap: Whether an array that it writes may overlap no other one (``Effects.no_overlap``).
+        fusible: Whether other launches may run between its threads (``Effects.fusible``).
     """
 
     name: str
@@ -73,6 +74,7 @@ class DispatcherSpec(Frozen):
     recordable: bool = False
     deterministic: bool = False
     no_overlap: bool = False
+    fusible: bool = False
 
 
 class Program:
@@ -241,6 +243,7 @@ class Program:
             and not (effects.extremes or effects.rewrites or effects.serial or effects.objects or nested),
             deterministic=bool(self.kernel.option("deterministic")),
             no_overlap=effects.no_overlap,
+            fusible=effects.fusible and not self.shares_indices,
         )
         return _native.Dispatcher(spec)
 
@@ -322,6 +325,8 @@ def _flags(effects: Effects, position: int, t: Type) -> int:
         flags |= ParamFlag.STORES
     if position in effects.reads:
         flags |= ParamFlag.READS
+    if position in effects.own:
+        flags |= ParamFlag.OWN
     kinds = [kind for at, kind in effects.objects if at == position]
     flags |= (kinds[0] if len(kinds) == 1 else ObjectKind.ANY if kinds else 0) << OBJECT_KIND_BIT
     return flags | ParamFlag.TAKES if position in effects.takes else flags

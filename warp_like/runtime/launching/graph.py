@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
+from warp_like.base.settings import settings
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.kernels.kernel import hold_fast_launches
@@ -72,7 +73,34 @@ class Graph:
 
     def add_call(self, label: str, call: Callable[[], object], writes: Iterable[array] = ()) -> None:
         """Add a call of a Python function, which writes to the arrays ``writes``."""
-        self._replay.add(call)
+        self._add(label, call, writes)
+
+    def add_write(
+        self, label: str, dest: array, values: array | bytes, python: Callable[[], object], *, adds: bool = False
+    ) -> None:
+        """Add a write to a whole array, which native code does where it can, else the function ``python``.
+
+        Args:
+            label: What it does.
+            dest: The array.
+            values: An array like it; or the bytes of an element, or of all.
+            python: Does the same.
+            adds: The values are added to those of ``dest``.
+        """
+        self._add(label, _native.bind_write(dest, values, adds, python) or python, [dest])
+
+    def add_graph(self, label: str, graph: Graph) -> None:
+        """Let another graph of the CPU be a part of this one."""
+        self._add(label, graph._replay, graph.writes.values())
+
+    def add_condition(self, label: str, flag: array, then: Graph, orelse: Graph | None) -> None:
+        """Add a choice between two graphs, as the first element of ``flag`` says; without ``orelse``, a loop."""
+        chosen = None if orelse is None else orelse._replay
+        writes = (*then.writes.values(), *(() if orelse is None else orelse.writes.values()))
+        self._add(label, _native.Condition(flag, then._replay, chosen), writes)
+
+    def _add(self, label: str, node: Any, writes: Iterable[array]) -> None:
+        self._replay.add(node)
         self._note_writes(writes)
         self.nodes.append(label)
 
@@ -81,7 +109,7 @@ class Graph:
 
     def run(self, stream: Any = None) -> None:
         """Run everything, in order; a stream has no meaning on the CPU."""
-        self._replay.run()
+        self._replay.run(settings.fuse_launches)
 
     def update(self, other: Graph) -> None:
         """Do what ``other``, a later capture on the same device, does from now on.
@@ -95,7 +123,8 @@ class Graph:
         """
         if not isinstance(other, Graph) or other.device is not self.device:
             raise TypeError(f"a graph of {self.device} takes over another one of {self.device}, got {other!r}")
-        self.nodes, self._replay, self.writes = other.nodes, other._replay, other.writes
+        self._replay.take_over(other._replay)
+        self.nodes, self.writes = list(other.nodes), dict(other.writes)
 
     def draw(self, path: str | os.PathLike[str], verbose: bool) -> None:
         """Write a picture of the operations, which run one after the other."""
@@ -235,8 +264,11 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
         raise TypeError(f"capture_launch() takes a graph made by wp.capture_end(), got {type(graph).__name__}")
     outer: Graph | None = recorder.graph
     if outer is not None:
-        run = functools.partial(graph.run, stream)
-        outer.add_call(f"graph of {len(graph)} operations", run, graph.writes.values())
+        label = f"graph of {len(graph)} operations"
+        if graph.device.is_cpu:
+            outer.add_graph(label, graph)
+        else:
+            outer.add_call(label, functools.partial(graph.run, stream), graph.writes.values())
         return
     _run_intercepted(graph, stream)
 
@@ -332,8 +364,11 @@ def capture_if(
         return
     then, orelse = (_captured("capture_if", branch, kwargs) for branch in (on_true, on_false))
     label = f"if {condition!r}: {len(then)} operations, else {len(orelse)}"
-    writes = (*then.writes.values(), *orelse.writes.values())
-    outer.add_call(label, lambda: (then if test() else orelse).run(), writes)
+    if condition.device.is_cpu and then.device.is_cpu and orelse.device.is_cpu:
+        outer.add_condition(label, condition, then, orelse)
+    else:
+        writes = (*then.writes.values(), *orelse.writes.values())
+        outer.add_call(label, lambda: (then if test() else orelse).run(), writes)
 
 
 def capture_while(condition: array, while_body: Branch, stream: Any = None, **kwargs: Any) -> None:
@@ -375,12 +410,16 @@ def capture_while(condition: array, while_body: Branch, stream: Any = None, **kw
             _run_branch(while_body, kwargs)
         return
     body = _captured("capture_while", while_body, kwargs)
+    label = f"while {condition!r}: {len(body)} operations"
+    if condition.device.is_cpu and body.device.is_cpu:
+        outer.add_condition(label, condition, body, None)
+        return
 
     def repeat() -> None:
         while test():
             body.run()
 
-    outer.add_call(f"while {condition!r}: {len(body)} operations", repeat, body.writes.values())
+    outer.add_call(label, repeat, body.writes.values())
 
 
 def _condition(name: str, condition: Any) -> Callable[[], bool]:
