@@ -314,6 +314,7 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
     if (host && PyObject_CheckBuffer(object) && !PyObject_TypeCheck(object, &ValueType)) {
         return pack_buffer(param, object, why);
     }
+    if (host && speaks_dlpack(object)) return pack_capsule(param, object, why);
     return refuse(why, "needs an array");
 }
 
@@ -372,6 +373,28 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
     if (param.writes && type.write_hook) written_[written_count_++] = object;
     if (signature_.cuda_ordinal >= 0) owners_[owner_count_++] = object;
     return true;
+}
+
+// Of an object that nothing is known of but its methods. The capsule is read, not consumed: it gives the memory back.
+bool Arguments::pack_capsule(const Param& param, PyObject* object, const char** why) {
+    Ref capsule = host_capsule(object);
+    bool readonly = false;
+    const DLTensor* tensor = capsule ? tensor_in(capsule.get(), &readonly) : nullptr;
+    if (!tensor) {
+        PyErr_Clear();
+        return refuse(why, "the object gives no DLPack tensor of the CPU");
+    }
+    const DLDataType dtype = tensor->dtype;
+    if (dtype.code != param.dtype.code || dtype.bits != param.dtype.bits || dtype.lanes != 1) {
+        return refuse(why, "the DLPack tensor's dtype is another");
+    }
+    if (param.writes && readonly) return refuse(why, "the kernel writes to the DLPack tensor, which is read-only");
+    int64_t packed[kMaxFullDims];
+    int64_t stride = 1;  // of elements, whose bytes fit an address
+    for (int i = tensor->ndim; i-- > 0; stride *= tensor->shape[i]) packed[i] = stride;
+    capsules_.push_back(std::move(capsule));
+    return pack_foreign(param, first_element(*tensor), tensor->ndim, tensor->shape,
+                        tensor->strides ? tensor->strides : packed, param.element.scalar_size, why);
 }
 
 bool Arguments::pack_buffer(const Param& param, PyObject* object, const char** why) {

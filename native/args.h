@@ -97,6 +97,7 @@ class Arguments {
     bool refers(const Param& param, const uint8_t* packed, const char** why) const;
     bool pack_array(const Param& param, PyObject* object, PyObject* device, const char** why);
     bool pack_tensor(const Param& param, PyObject* object, const TensorType* type, const char** why);
+    bool pack_capsule(const Param& param, PyObject* object, const char** why);
     bool pack_buffer(const Param& param, PyObject* object, const char** why);
     bool pack_numpy(const Param& param, PyObject* object, const char** why);
     bool pack_foreign(const Param& param, char* data, int ndim, const int64_t* shape, const int64_t* strides,
@@ -106,6 +107,7 @@ class Arguments {
     uint8_t* block_;
     PyObject** written_;  // foreign tensors with a write hook, and memory of ours that may be watched; borrowed
     Py_buffer* buffers_;
+    std::vector<Ref> capsules_;  // they keep the memory of objects that speak DLPack
     PyObject** owners_;
     int written_count_ = 0;
     int owner_count_ = 0;

@@ -129,6 +129,10 @@ PyObject* dlpack_import(PyObject*, PyObject* capsule) {
 
 // ---- the C exchange API
 
+PyObject* dlpack_name = nullptr;
+PyObject* dlpack_device_name = nullptr;
+PyObject* max_version_names = nullptr;  // the tuple of this keyword
+PyObject* newest_version = nullptr;     // and the value
 PyObject* api_name = nullptr;
 PyObject* is_neg_name = nullptr;
 PyObject* write_hooks = nullptr;   // dict: class -> callable
@@ -315,6 +319,38 @@ PyObject* memory_of_tensor(PyObject* object) {
     return owner;
 }
 
+bool speaks_dlpack(PyObject* object) {
+    return _PyType_Lookup(Py_TYPE(object), dlpack_name) && _PyType_Lookup(Py_TYPE(object), dlpack_device_name);
+}
+
+Ref host_capsule(PyObject* object) {
+    const Ref device(PyObject_CallMethodNoArgs(object, dlpack_device_name));
+    if (!device || !PyTuple_Check(device.get()) || PyTuple_GET_SIZE(device.get()) != 2) return Ref();
+    const Ref kind(PyNumber_Long(PyTuple_GET_ITEM(device.get(), 0)));  // mostly an enum's member
+    if (!kind || PyLong_AsLong(kind.get()) != kDLCPU) return Ref();
+    PyObject* const given[] = {object, newest_version};
+    Ref capsule(PyObject_VectorcallMethod(dlpack_name, given, 1, max_version_names));
+    if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) return capsule;
+    PyErr_Clear();  // it knows the first version of the protocol alone
+    return Ref(PyObject_CallMethodNoArgs(object, dlpack_name));
+}
+
+const DLTensor* tensor_in(PyObject* capsule, bool* readonly) {
+    const DLTensor* tensor = nullptr;
+    *readonly = false;
+    if (PyCapsule_IsValid(capsule, kVersioned)) {
+        const auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));
+        if (managed->version.major != kDLPackMajor) return nullptr;
+        *readonly = managed->flags & kDLReadOnly;
+        tensor = &managed->dl_tensor;
+    } else if (PyCapsule_IsValid(capsule, kLegacy)) {
+        tensor = &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kLegacy))->dl_tensor;
+    }
+    if (!tensor || tensor->device.device_type != kDLCPU) return nullptr;
+    const bool readable = tensor->ndim >= 0 && tensor->ndim <= kMaxFullDims && (!tensor->ndim || tensor->shape);
+    return readable && is_sound(*tensor) ? tensor : nullptr;
+}
+
 const TensorType* find_tensor_type(PyTypeObject* type) {
     for (int i = 0; i < cached; ++i) {
         if (cache[i].type == type) return &cache[i];
@@ -359,8 +395,13 @@ bool count_write(PyObject* tensor, const TensorType& type) {
 bool register_dlpack(PyObject* module) {
     api_name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     is_neg_name = PyUnicode_InternFromString("is_neg");
+    dlpack_name = PyUnicode_InternFromString("__dlpack__");
+    dlpack_device_name = PyUnicode_InternFromString("__dlpack_device__");
+    max_version_names = Py_BuildValue("(s)", "max_version");
+    newest_version = Py_BuildValue("(ii)", kDLPackMajor, 0);
     write_hooks = PyDict_New();
-    return api_name && is_neg_name && write_hooks && PyModule_AddFunctions(module, functions) == 0;
+    return api_name && is_neg_name && dlpack_name && dlpack_device_name && max_version_names && newest_version &&
+           write_hooks && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace wl

@@ -38,6 +38,17 @@ const TensorType* find_tensor_type(PyTypeObject* type);
 // Describes a tensor of `type`; false with an exception set where that is impossible. `out` must outlive what it says.
 bool read_tensor(PyObject* tensor, const TensorType& type, TensorView* out);
 
+// Whether the class of `object` has the methods of DLPack.
+bool speaks_dlpack(PyObject* object);
+
+// Asks an object that speaks DLPack for a capsule over memory of the CPU; null, with or without an exception, where it
+// lies elsewhere or gives none.
+Ref host_capsule(PyObject* object);
+
+// The tensor in a capsule that nobody has consumed, which lives as long as the capsule; null where there is none, it
+// does not lie on the CPU, or there can be no such memory.
+const DLTensor* tensor_in(PyObject* capsule, bool* readonly);
+
 // Makes a tensor of a capsule, for types that have a reader; null with an exception where it fails.
 Ref tensor_of_capsule(PyObject* capsule);
 

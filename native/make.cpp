@@ -7,6 +7,7 @@
 
 #include "alloc.h"
 #include "array.h"
+#include "current_device.h"
 #include "dlpack.h"
 #include "numpy_abi.h"
 #include "scalar.h"
@@ -223,17 +224,14 @@ PyObject* declined() {
     Py_RETURN_NONE;
 }
 
-PyObject* copied(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "copied(arr, dtype)");
-        return nullptr;
-    }
-    if (!is_plain_ndarray(args[0])) Py_RETURN_NONE;
-    Ref result(over_memory(args[0], args[1]));
+// Of a NumPy array; null, with or without an exception, where Python has to see to it.
+Ref copied_array(PyObject* object, PyObject* dtype) {
+    if (!is_plain_ndarray(object)) return Ref();
+    Ref result(over_memory(object, dtype));
     Array* array = reinterpret_cast<Array*>(result.get());
-    if (!array || !array->contiguous) return declined();
+    if (!array || !array->contiguous) return Ref();
     array->owner = make_memory(array->size * array->itemsize, false);
-    if (!array->owner) return nullptr;
+    if (!array->owner) return Ref();
     char* fresh = static_cast<char*>(reinterpret_cast<Buffer*>(array->owner)->ptr);
     if (array->size) std::memcpy(fresh, array->data, static_cast<size_t>(array->size * array->itemsize));
     array->data = fresh;
@@ -244,7 +242,16 @@ PyObject* copied(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
         if (array->size) stride *= array->shape[i];
     }
     complete(array);
-    return result.release();
+    return result;
+}
+
+PyObject* copied(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "copied(arr, dtype)");
+        return nullptr;
+    }
+    Ref result = copied_array(args[0], args[1]);
+    return result ? result.release() : declined();
 }
 
 PyObject* share(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
@@ -305,6 +312,57 @@ PyObject* make_array(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     return result.release();
 }
 
+// ---- wp.array(ndarray, dtype, copy=)
+
+// What a call says beside the data; false where it says more than these two.
+struct ArrayCall {
+    PyObject* dtype = Py_None;
+    bool copy = true;
+
+    bool read(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+        if (nargs < 1 || nargs > 2) return false;
+        if (nargs == 2) dtype = args[1];
+        for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); ++i) {
+            PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
+            if (PyUnicode_CompareWithASCIIString(name, "dtype") == 0 && nargs == 1) {
+                dtype = value;
+            } else if (PyUnicode_CompareWithASCIIString(name, "copy") == 0 && PyBool_Check(value)) {
+                copy = value == Py_True;
+            } else {
+                return false;
+            }
+        }
+        return true;
+    }
+};
+
+PyObject* call_type(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    const Ref positional(PyTuple_New(nargs)), named(kwnames ? PyDict_New() : nullptr);
+    if (!positional || (kwnames && !named)) return nullptr;
+    for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(positional.get(), i, Ref::borrow(args[i]).release());
+    for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); ++i) {
+        if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0) return nullptr;
+    }
+    return PyType_Type.tp_call(cls, positional.get(), named.get());
+}
+
+// The class itself when it is called: makes an array of a NumPy array at once; all else is for `array.__new__`.
+PyObject* call_array_class(PyObject* cls, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    ArrayCall call;
+    if (nargs && is_plain_ndarray(args[0]) && call.read(args, nargs, kwnames)) {
+        const PyObject* current = current_device();
+        Ref made;
+        if (!call.copy) {
+            made = shared_array(args[0], call.dtype, false);
+        } else if (!current || current == host_device) {
+            made = copied_array(args[0], call.dtype);
+        }
+        if (made || PyErr_Occurred()) return made.release();
+    }
+    return call_type(cls, args, nargs, kwnames);
+}
+
 // ---- what Python tells
 
 PyObject* set_array_class(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
@@ -315,6 +373,7 @@ PyObject* set_array_class(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     }
     Py_INCREF(args[0]);
     Py_XSETREF(array_class, args[0]);
+    reinterpret_cast<PyTypeObject*>(args[0])->tp_vectorcall = call_array_class;
     Py_INCREF(args[1]);
     Py_XSETREF(host_device, args[1]);
     Py_RETURN_NONE;

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.interop.capsules import Capsule
 from warp_like.ir import types as ir
 
 LIBRARIES = ("numpy", "torch", "jax", "paddle")
@@ -242,3 +243,90 @@ def test_threads_export_and_launch(library):
     for t in threads:
         t.join()
     assert failures == []
+
+
+class Speaker:
+    """An object of which nothing is known but that it speaks DLPack."""
+
+    def __init__(self, base, *, versions=True, device=(1, 0)):
+        self.base, self.versions, self.device = base, versions, device
+        self.asked = 0
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **options):
+        self.asked += 1
+        if options and not self.versions:
+            raise TypeError("what is max_version?")
+        return self.base.__dlpack__(**options)
+
+
+@wp.kernel
+def turn(v: wp.array2d(dtype=wp.vec2), w: wp.array2d(dtype=wp.vec2)):
+    i, j = wp.tid()
+    w[i, j] = wp.vec2(-v[i, j][1], v[i, j][0])
+
+
+def test_objects_that_speak_dlpack_are_launched_on_directly():
+    """Launches read their capsules in native code, and keep them until they have ended."""
+    y, z = wp.zeros(40), wp.zeros((3, 4), dtype=wp.vec2)
+    wp.launch(double, dim=40, inputs=[wp.zeros(40), y])
+    wp.launch(double, dim=40, inputs=[wp.zeros(80)[::2], y])  # the variant for strides is there, too
+    wp.launch(turn, dim=(3, 4), inputs=[z, z])
+    a = np.random.default_rng(0).random(80).astype(np.float32)
+    grid = np.random.default_rng(1).random((3, 4, 2)).astype(np.float32)
+    for versions in (True, False):
+        x = Speaker(a[::-2], versions=versions)
+        assert double.fast.try_launch(40, [x, y], [], None)
+        np.testing.assert_array_equal(y.numpy(), 2.0 * a[::-2])
+        assert x.asked == (1 if versions else 2)
+        assert turn.fast.try_launch((3, 4), [Speaker(grid, versions=versions), z], [], None)
+        np.testing.assert_array_equal(z.numpy(), np.stack([-grid[..., 1], grid[..., 0]], axis=-1))
+    out = np.zeros(40, np.float32)
+    assert double.fast.try_launch(40, [y, Speaker(out)], [], None)
+    np.testing.assert_array_equal(out, 2.0 * y.numpy())
+    packed = Capsule(a.ctypes.data, (40,))  # no strides; its deleter is the capsule's, which frees nothing
+    assert double.fast.try_launch(40, [packed, y], [], None)
+    np.testing.assert_array_equal(y.numpy(), 2.0 * a[:40])
+    assert not packed.is_used
+    assert double.fast.try_launch(0, [Speaker(np.zeros(0, np.float32)), y], [], None)
+
+
+def test_objects_that_speak_dlpack_wrongly_are_refused():
+    y = wp.full(4, 7.0)
+    wp.launch(double, dim=4, inputs=[y, wp.zeros(4)])
+    good = np.ones(4, np.float32)
+    fixed = good.copy()
+    fixed.flags.writeable = False
+    at = good.ctypes.data
+
+    class Broken(Speaker):
+        def __dlpack__(self, **options):
+            raise KeyError("no")
+
+    class NoCapsule(Speaker):
+        def __dlpack__(self, **options):
+            return 5
+
+    bad = [
+        (Speaker(good.astype(np.float64)), TypeError),
+        (Speaker(good.reshape(2, 2)), TypeError),
+        (Speaker(good, device=(8, 0)), ValueError),
+        (Broken(good), KeyError),
+        (NoCapsule(good), TypeError),
+        (Capsule(at, (4,), version=(9, 0)), ValueError),
+        (Capsule(at, (1 << 60, 1 << 60)[:1], (1 << 40,)), ValueError),
+        (Capsule(0, (4,)), ValueError),
+        (Capsule(at, (-4,)), ValueError),
+        (Capsule(at, None, ndim=1), ValueError),
+    ]
+    for x, error in bad:
+        assert not double.fast.try_launch(4, [x, y], [], None)
+        with pytest.raises((error, TypeError, ValueError, BufferError)):
+            wp.launch(double, dim=4, inputs=[x, y])
+    assert not double.fast.try_launch(4, [y, Speaker(fixed)], [], None)
+    with pytest.raises(ValueError, match="read-only"):
+        wp.launch(double, dim=4, inputs=[y, Speaker(fixed)])
+    assert y.list() == [7.0] * 4
+    assert fixed.tolist() == [1.0] * 4

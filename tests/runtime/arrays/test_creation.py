@@ -127,6 +127,53 @@ def test_copy_false_shares():
         wp.array(source, dtype=wp.float64, copy=False)
 
 
+def test_calls_on_numpy_arrays_give_what_the_constructor_gives():
+    """Native code takes the usual ones; ``array.__new__`` is the reference."""
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    fixed = rows.copy()
+    fixed.flags.writeable = False
+    given = (
+        rows,
+        rows[::2],
+        rows.T,
+        fixed,
+        rows.astype(np.int8),
+        rows > 3,
+        np.zeros((0, 3), np.float32),
+        np.float32(3),
+    )
+    calls = ({}, {"copy": False}, {"dtype": float}, {"dtype": wp.vec3, "copy": False}, {"dtype": wp.vec3}, {"copy": 0})
+    calls += (
+        {"dtype": wp.float64},
+        {"requires_grad": True},
+        {"dtype": wp.bool, "copy": False},
+        {"ndim": 2},
+        {"what": 1},
+    )
+
+    def outcome(make, data, options):
+        try:
+            a = make(data, **options)
+        except (TypeError, ValueError) as e:
+            return type(e), str(e)
+        shared = isinstance(data, np.ndarray) and np.shares_memory(a.numpy(), data)
+        facts = a.shape, a.strides, a.dtype, a.readonly, a.requires_grad, a.retain_grad, shared
+        return facts, a.numpy().tobytes()
+
+    for data in given:
+        for options in calls:
+            slow = outcome(lambda d, **o: wp.array.__new__(wp.array, d, **o), data, options)
+            assert outcome(wp.array, data, options) == slow, (data, options)
+
+    class Mine(wp.array):
+        pass
+
+    assert type(Mine(rows)) is Mine
+    assert wp.array(rows, float, copy=False).ptr == rows.ctypes.data
+    with pytest.raises(TypeError, match="dtype"):
+        wp.array(rows, float, dtype=float)
+
+
 def test_data_with_a_shape():
     assert wp.array(range(6) and list(range(6)), dtype=float, shape=(2, 3)).shape == (2, 3)
     assert wp.array(np.arange(12.0), dtype=wp.vec3, shape=(2, 2)).shape == (2, 2)
