@@ -274,7 +274,7 @@ bool register_replay(PyObject* module) {
     ConditionType.tp_basicsize = sizeof(Condition);
     ConditionType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     ConditionType.tp_doc =
-        "Condition(flag, then, orelse)\n--\n\nRuns one of two Replays, as the first element of `flag` says; without "
+        "Condition(flag, then, orelse, /)\n--\n\nRuns one of two Replays, as the first element of `flag` says; without "
         "`orelse`, repeats one while it is not 0.";
     ConditionType.tp_new = condition_new;
     ConditionType.tp_dealloc = condition_dealloc;
