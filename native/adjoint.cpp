@@ -124,7 +124,7 @@ class Launch {
         if (!arguments_->pack(operands, adjoint_->device, &refusal)) return refusal.reason;
         if (const char* why = check_shapes(*forward->signature, gradients.wrt)) return why;
         if (gradients.copied && !arguments_->contiguous()) return "a copy of a strided array is needed";
-        if (gradients.copied && adjoint_->cuda) return "a copy of an array on a device is needed";
+        if (gradients.copied && runs_elsewhere(adjoint_)) return "a copy of an array on a device is needed";
         const size_t n = forward->signature->params.size();
         for (size_t i = 0, k = n; i < n; ++i) {
             if (!(gradients.wrt & bit(i))) continue;

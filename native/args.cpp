@@ -308,7 +308,7 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
         return true;
     }
     if (!param.known) return refuse(why, "needs an array of structs");
-    const bool host = signature_.cuda_ordinal < 0;
+    const bool host = signature_.place == -1;
     if (host && is_plain_ndarray(object)) return pack_numpy(param, object, why);
     if (const TensorType* type = find_tensor_type(Py_TYPE(object))) return pack_tensor(param, object, type, why);
     if (host && PyObject_CheckBuffer(object) && !PyObject_TypeCheck(object, &ValueType)) {
@@ -322,7 +322,7 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
 bool Arguments::refers(const Param& param, const uint8_t* packed, const char** why) const {
     uint64_t id;
     std::memcpy(&id, packed, sizeof id);
-    if (!id || is_live(id, param.object_kind, signature_.cuda_ordinal)) return true;
+    if (!id || is_live(id, param.object_kind, signature_.place)) return true;
     return refuse(why, "the id refers to no live object");
 }
 
@@ -336,7 +336,7 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
     if (!has_memory(array)) return refuse(why, "the array's memory is gone");
     contiguous_ &= array->contiguous;
     if (param.writes && (array->hooked || is_buffer(array->owner))) written_[written_count_++] = array->owner;
-    if (signature_.cuda_ordinal >= 0 && array->owner) {
+    if (signature_.place >= 0 && array->owner) {
         owners_[owner_count_++] = array->tensor_data ? object : array->owner;
     }
     auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
@@ -371,7 +371,7 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
     // The API does not tell. Such a tensor is mostly strided, a part of a complex one, but need not be (as_strided).
     if (type.is_neg && is_negated(object, type)) return refuse(why, "the tensor's negation is pending");
     if (param.writes && type.write_hook) written_[written_count_++] = object;
-    if (signature_.cuda_ordinal >= 0) owners_[owner_count_++] = object;
+    if (signature_.place >= 0) owners_[owner_count_++] = object;
     return true;
 }
 

@@ -45,11 +45,11 @@ struct Signature {
     std::vector<int> taken;          // those that the kernel takes elements of
     std::vector<Declared> declared;  // as the user wrote them; empty where that is the same
     int64_t args_size = 0;
-    int32_t cuda_ordinal = -1;  // the CUDA device that arrays have to lie on; -1 is the CPU
+    int place = -1;  // where arrays have to lie: on the CPU (-1), a CUDA device (its number), or another kind's (less)
 
     // Whether memory that DLPack places there is where arrays have to lie.
     bool is_place(int32_t device_type, int32_t device_id) const {
-        return cuda_ordinal < 0 ? device_type == kDLCPU : device_type == kDLCUDA && device_id == cuda_ordinal;
+        return place == -1 ? device_type == kDLCPU : device_type == kDLCUDA && device_id == place;
     }
 
     // Reads the Dispatcher's parameter tuples; false with an exception set.

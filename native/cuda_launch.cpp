@@ -161,6 +161,10 @@ PyObject* request_launch(PyObject* object, PyObject* args) {
     if (!PyArg_ParseTuple(args, "K|LKL:launch", &context, &limit, &memory, &capacity)) return nullptr;
     const Work* work = work_of(object);
     if (!work) return nullptr;
+    if (!work->self->cuda) {
+        PyErr_SetString(PyExc_RuntimeError, "the request's device has no CUDA driver");
+        return nullptr;
+    }
     const CudaGuard guard(context_of(work->self));
     if (guard.code() && !raise_cuda_error("cuCtxPushCurrent", guard.code())) return nullptr;
     if (!call_driver(*work, reinterpret_cast<void*>(context), limit, {memory, capacity})) return nullptr;
@@ -340,6 +344,16 @@ bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Argum
         }
     }
     return hand_to_runner(work) && (!peers || let_peers_wait(work));
+}
+
+bool execute_by_runner(Dispatcher* self, const Variant* variant, const Grid& grid, Arguments* arguments) {
+    if (self->deterministic && (self->order_dependent || self->non_associative))
+        return refuse_launch(self, RunError::Unordered);
+    if (self->no_overlap && written_overlaps(*arguments)) return refuse_launch(self, RunError::Overlap);
+    const Variant kept = *variant;  // Python code that runs below may clear the table
+    const Ref code = Ref::borrow(kept.keepalive);
+    const Work work{self, &kept, &grid, arguments, CudaUse{}};
+    return arguments->run_write_hooks() && hand_to_runner(work);
 }
 
 bool register_cuda_launch(PyObject* module) {

@@ -162,6 +162,7 @@ bool flush_python_stdout() {
 
 bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
     if (self->cuda) return execute_on_cuda(self, variant, grid, arguments);
+    if (runs_elsewhere(self)) return execute_by_runner(self, variant, grid, arguments);
     // Python code that runs below, and other threads while this one is without the GIL, may install other code, clear
     // the table, or set options: from here on, the launch reads its own copies.
     const Variant code = *variant;

@@ -42,7 +42,8 @@ struct Dispatcher {
     PyObject* device;
     PyObject* device_name;  // by which a launch may name it
     PyObject* cuda;         // the device's DriverContext; null for the CPU
-    PyObject* runner;  // on CUDA, a callable that gets each launch as a LaunchRequest instead of the driver, or None
+    PyObject* runner;  // a callable that gets each launch as a LaunchRequest and runs it, or None: for devices of which
+                       // native code knows nothing, and on CUDA for launches that the host waits for
     PyObject* types;   // of the parameters, for records
     PyObject* watch;   // the Watch over the Python values that the code was made from, or null: it names none
     std::vector<Adjoint>* adjoints;
@@ -84,6 +85,9 @@ struct LaunchCall {
 };
 
 extern PyTypeObject DispatcherType;
+
+// Whether launches are not of this process: its code does not touch the memory of their arrays.
+inline bool runs_elsewhere(const Dispatcher* self) { return self->cuda || (self->runner && self->runner != Py_None); }
 
 inline Dispatcher* as_dispatcher(PyObject* object) { return reinterpret_cast<Dispatcher*>(object); }
 

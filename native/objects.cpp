@@ -12,7 +12,7 @@ namespace {
 
 struct Object {
     int kind;
-    int32_t cuda_ordinal;
+    int32_t place;
 };
 
 std::shared_mutex guard;
@@ -21,7 +21,7 @@ std::unordered_map<uint64_t, Object> objects;
 PyObject* add_object(PyObject*, PyObject* args) {
     unsigned long long id;
     Object object;
-    if (!PyArg_ParseTuple(args, "Kii:add_object", &id, &object.kind, &object.cuda_ordinal)) return nullptr;
+    if (!PyArg_ParseTuple(args, "Kii:add_object", &id, &object.kind, &object.place)) return nullptr;
     const std::unique_lock lock(guard);
     objects[id] = object;
     Py_RETURN_NONE;
@@ -44,21 +44,21 @@ PyObject* is_object(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"add_object", add_object, METH_VARARGS,
-     "add_object($module, id, kind, cuda_ordinal, /)\n--\n\nLet `id` refer to an object; -1 is the CPU."},
+     "add_object($module, id, kind, place, /)\n--\n\nLet `id` refer to an object; `place` is that of its device."},
     {"remove_object", remove_object, METH_O,
      "remove_object($module, id, /)\n--\n\nLet `id` refer to nothing, since its object is gone."},
     {"is_object", is_object, METH_VARARGS,
-     "is_object($module, id, kind, cuda_ordinal, /)\n--\n\nReturn whether `id` is that of a live object of the kind."},
+     "is_object($module, id, kind, place, /)\n--\n\nReturn whether `id` is that of a live object of the kind."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
-bool is_live(uint64_t id, int kind, int32_t cuda_ordinal) {
+bool is_live(uint64_t id, int kind, int32_t place) {
     const std::shared_lock lock(guard);
     const auto found = objects.find(id);
     return found != objects.end() && (found->second.kind == kind || kind == ObjectKind::Any) &&
-           found->second.cuda_ordinal == cuda_ordinal;
+           found->second.place == place;
 }
 
 extern "C" int32_t wl_is_live(uint64_t id, int32_t kind) { return is_live(id, kind, -1); }

@@ -9,7 +9,7 @@
 namespace wl {
 
 // Whether `id` is that of a live object of the kind (`ObjectKind`) on the CUDA device; -1 is the CPU. Takes no GIL.
-bool is_live(uint64_t id, int kind, int32_t cuda_ordinal);
+bool is_live(uint64_t id, int kind, int32_t place);
 
 // The same for code in debug mode, which runs on the CPU.
 extern "C" int32_t wl_is_live(uint64_t id, int32_t kind);

@@ -252,7 +252,7 @@ void note_seen(Record* record) {
     const Dispatcher* adjoint = nullptr;
     const bool known = !PyTuple_GET_SIZE(record->same) && find_adjoint(record, &adjoint);
     const bool fits = PyList_GET_SIZE(record->args) == static_cast<Py_ssize_t>(params.size());
-    if (forward->cuda || !fits || (known && !adjoint)) return;
+    if (runs_elsewhere(forward) || !fits || (known && !adjoint)) return;
     for (size_t i = 0; i < params.size(); ++i) {
         const auto position = static_cast<Py_ssize_t>(i);
         PyObject* arg = PyList_GET_ITEM(record->args, position);

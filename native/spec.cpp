@@ -7,6 +7,8 @@ namespace wl {
 
 namespace {
 
+constexpr int kMostDevices = 1 << 16;  // of a kind
+
 class Spec {
   public:
     explicit Spec(PyObject* object) : object_(object) {}
@@ -46,8 +48,11 @@ bool Spec::read_flag(const char* name, char* out) const {
 bool Spec::read_int(const char* name, int least, int most, int* out) const {
     const Ref value = get(name);
     if (!value) return false;
-    const long number = PyLong_Check(value.get()) ? PyLong_AsLong(value.get()) : least - 1L;
-    if (number == -1 && PyErr_Occurred()) PyErr_Clear();  // too large
+    long number = PyLong_Check(value.get()) ? PyLong_AsLong(value.get()) : least - 1L;
+    if (number == -1 && PyErr_Occurred()) {  // too large
+        PyErr_Clear();
+        number = least - 1L;
+    }
     if (number < least || number > most) {
         PyErr_Format(PyExc_ValueError, "`%s` is an int from %d to %d, got %R", name, least, most, value.get());
         return false;
@@ -94,8 +99,7 @@ bool read_device(Dispatcher* self, const Spec& spec) {
         PyErr_SetString(PyExc_TypeError, "`cuda` is a DriverContext or None");
         return false;
     }
-    if (self->cuda) self->signature->cuda_ordinal = reinterpret_cast<DriverContext*>(self->cuda)->ordinal;
-    return !PyErr_Occurred();
+    return !PyErr_Occurred() && spec.read_int("place", -kMostDevices, kMostDevices, &self->signature->place);
 }
 
 bool read_watch(Dispatcher* self, const Spec& spec) {

@@ -52,7 +52,7 @@ NOT_PUBLIC = {
 APART = {("backend", "passes")}
 """Floors that do not know each other although one lies above the other."""
 
-SUBFLOORS = ("memory", "arrays", "kernels", "launching", "autodiff", "operations", "geometry", "cpu", "cuda")
+SUBFLOORS = ("memory", "arrays", "kernels", "launching", "autodiff", "operations", "geometry", "cpu", "cuda", "opencl")
 """The folders of ``runtime``, bottom first; imports for type checkers go down between them, too."""
 
 NATIVE = "_native"

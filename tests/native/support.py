@@ -119,7 +119,8 @@ class KernelError(Exception):
 def spec(*params: Any, **facts: Any) -> SimpleNamespace:
     """Return what a Dispatcher for these parameters is made from."""
     usual = {
-        "name": "kernel", "params": params, "on_error": lambda *error: KernelError(*error), "device": CPU, "cuda": None,
+        "name": "kernel", "params": params, "on_error": lambda *error: KernelError(*error), "device": CPU, "place": -1,
+        "cuda": None,
         "types": (), "declared": None, "watch": None, "tid_ndim": 8, "shares_indices": False, "order_dependent": False,
         "non_associative": False, "prints": False, "bounded": False, "recordable": False, "deterministic": False,
         "no_overlap": False, "fusible": False,

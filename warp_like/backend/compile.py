@@ -1,4 +1,4 @@
-"""The backend's front page: an IR function to LLVM IR, object code, assembly or PTX.
+"""The backend's front page: an IR function to LLVM IR, object code, assembly, PTX or SPIR-V.
 
 The functions given are kernels that hold no ``Call`` and no builtin with an ``Expand`` or ``Inline``
 lowering.
@@ -19,7 +19,7 @@ from warp_like.ir.core import Function
 
 __all__ = [
     "MOST_COMBINED",
-    "CudaCode",
+    "DeviceCode",
     "entry_name",
     "lower_to_llvm",
     "stack_size",
@@ -29,6 +29,7 @@ __all__ = [
     "to_optimized_llvm",
     "to_ptx",
     "to_sass",
+    "to_spirv",
     "uses_stack",
     "works_in_blocks",
 ]
@@ -36,6 +37,8 @@ __all__ = [
 
 def lower_to_llvm(function: Function, target: Target, options: Options) -> str:
     """Return the LLVM IR of ``function`` before LLVM's optimisations."""
+    if target.is_opencl:
+        _require_opencl(function, target)
     return lower_entry(function, target, options).text
 
 
@@ -60,20 +63,27 @@ def to_object(function: Function, target: Target, options: Options) -> bytes:
 
 
 def to_asm(function: Function, target: Target, options: Options) -> str:
-    """Return the assembly of ``function`` for the CPU."""
+    """Return the assembly of ``function`` for the CPU, or for OpenCL the text of its SPIR-V."""
+    if target.is_opencl:
+        from warp_like.backend.spirv import disassembled
+
+        return disassembled(lower_to_llvm(function, target, options))
     from warp_like.backend.cpu import compile_assembly
 
     return compile_assembly(lower_entry(function, target, options), target)
 
 
-class CudaCode(NamedTuple):
-    """Code for CUDA: PTX or, for a target that is ``assembled``, a cubin; and the errors that it reports by number."""
+class DeviceCode(NamedTuple):
+    """Code for a device, and the errors that it reports by number.
+
+    For CUDA it is PTX or, for a target that is ``assembled``, a cubin; for OpenCL SPIR-V.
+    """
 
     data: bytes
     faults: tuple[str, ...]
 
 
-def to_cuda(function: Function, target: Target, options: Options) -> CudaCode:
+def to_cuda(function: Function, target: Target, options: Options) -> DeviceCode:
     """Return the code of ``function`` as the CUDA driver loads it."""
     from warp_like.backend.nvptx import assemble, compile_ptx
 
@@ -86,7 +96,7 @@ def to_cuda(function: Function, target: Target, options: Options) -> CudaCode:
         from warp_like.backend.snippets import join_ptx
 
         ptx = join_ptx(ptx, calls, target)
-    return CudaCode(assemble(ptx, target) if target.assembled else ptx.encode(), lowered.faults)
+    return DeviceCode(assemble(ptx, target) if target.assembled else ptx.encode(), lowered.faults)
 
 
 def to_sass(function: Function, target: Target, options: Options) -> str:
@@ -99,3 +109,22 @@ def to_sass(function: Function, target: Target, options: Options) -> str:
 def to_ptx(function: Function, target: Target, options: Options) -> str:
     """Return the PTX of ``function``."""
     return to_cuda(function, target.replace(assembled=False), options).data.decode()
+
+
+def to_spirv(function: Function, target: Target, options: Options) -> DeviceCode:
+    """Return the code of ``function`` as OpenCL drivers load it.
+
+    Raises:
+        WarpCodegenError: It does something that OpenCL devices, or those of this target, do not have.
+    """
+    from warp_like.backend.spirv import compile_spirv
+
+    _require_opencl(function, target)
+    lowered = lower_entry(function, target, options)
+    return DeviceCode(compile_spirv(lowered.text), lowered.faults)
+
+
+def _require_opencl(function: Function, target: Target) -> None:
+    from warp_like.backend.opencl_limits import require_opencl
+
+    require_opencl(function, target)

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import re
 import sys
+from collections.abc import Iterable
 
 from warp_like.base.frozen import Frozen
 
@@ -14,9 +15,9 @@ class Target(Frozen):
     """The machine that code is made for.
 
     Args:
-        kind: ``cpu`` or ``cuda``.
-        name: The processor (``znver4``) or the CUDA architecture (``sm_80``).
-        features: LLVM's feature string; empty for CUDA.
+        kind: ``cpu``, ``cuda`` or ``opencl``.
+        name: The processor (``znver4``), the CUDA architecture (``sm_80``), or ``spirv64`` for OpenCL.
+        features: LLVM's feature string; empty for CUDA. For OpenCL, those of ``OPENCL_FEATURES`` that devices have.
         triple: LLVM's target triple.
         fuse_fp: A multiplication and an addition may become one fused operation, which rounds once.
         vector_math: The vector math library that may be called: ``libmvec`` (glibc 2.35 and later),
@@ -37,6 +38,16 @@ class Target(Frozen):
     def is_cuda(self) -> bool:
         """Whether this is a CUDA architecture."""
         return self.kind == "cuda"
+
+    @property
+    def is_opencl(self) -> bool:
+        """Whether code is made as SPIR-V for OpenCL devices."""
+        return self.kind == "opencl"
+
+    @property
+    def is_device(self) -> bool:
+        """Whether each thread of a grid is a thread of a device, whose memory has address spaces."""
+        return self.kind != "cpu"
 
     @functools.cached_property
     def arch(self) -> int:
@@ -123,6 +134,16 @@ def cuda_target(arch: str, *, assembled: bool = False, toolkit: int = 0) -> Targ
         known = ", ".join(f"sm_{a}" for a in CUDA_ARCHITECTURES)
         raise ValueError(f"there is no CUDA architecture {name} to compile for; there are {known}")
     return Target("cuda", name, triple="nvptx64-nvidia-cuda", assembled=assembled, toolkit=toolkit)
+
+
+OPENCL_FEATURES = ("fp64", "fp16", "int64_atomics")
+"""What OpenCL devices may have or lack: types, and atomic updates of 64 bits."""
+
+
+def opencl_target(features: Iterable[str] = OPENCL_FEATURES) -> Target:
+    """Return the target of OpenCL devices that have these features."""
+    names = ",".join(f"+{name}" for name in OPENCL_FEATURES if name in features)
+    return Target("opencl", "spirv64", names, "spirv64-unknown-unknown")
 
 
 @functools.lru_cache(maxsize=1)

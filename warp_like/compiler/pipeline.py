@@ -322,14 +322,16 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
     """Return ``f`` as the target runs it: the threads of a GPU are lanes already, and checks are for one thread."""
     if not target.is_cuda:
         f = passes.alone(f, _pass_options(signature))
-    if target.is_cuda or signature.options.debug:
-        return Choice(f, 1, "debug mode" if signature.options.debug else "CUDA runs threads in lanes itself")
+    if target.is_device or signature.options.debug:
+        return Choice(f, 1, "debug mode" if signature.options.debug else "the device runs threads in lanes itself")
     width = signature.options.vector_width
     return choose(f, target.vector_bits, target.vector_registers, width, options.reduced, _pass_options(signature))
 
 
 def _code(f: Function, target: Target, options: LoweringOptions) -> tuple[bytes, tuple[str, ...]]:
-    return backend.to_cuda(f, target, options) if target.is_cuda else (backend.to_object(f, target, options), ())
+    if target.is_device:
+        return backend.to_cuda(f, target, options) if target.is_cuda else backend.to_spirv(f, target, options)
+    return backend.to_object(f, target, options), ()
 
 
 def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: str) -> str:
@@ -352,7 +354,7 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
         launch_bounds=(f.team, 0) if f.is_tiled or f.had_tiles else o.launch_bounds,
         max_registers=o.max_registers,
         lineinfo=o.lineinfo,
-        sums=() if target.is_cuda else summed,  # the threads of a GPU have no copies of their own
+        sums=() if target.is_device else summed,  # the threads of a GPU have no copies of their own
         thread_private=private,
         reduced=_reduced(memory, target) if signature.sums and not o.debug else (),
         constant=constant_arrays(memory) if apart else (),
@@ -362,10 +364,10 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
 
 
 def _reduced(memory: Memory, target: Target) -> tuple[int, ...]:
-    if not target.is_cuda:
+    if not target.is_device:
         return reduced_arrays(memory)
     f = memory.function
-    if f.team > 1 or backend.works_in_blocks(f):
+    if not target.is_cuda or f.team > 1 or backend.works_in_blocks(f):
         return ()
     return reduced_arrays(memory, sums=True, most=backend.MOST_COMBINED)
 

@@ -1,6 +1,6 @@
 """Devices, memory, arrays, kernels, launching, tapes; and which kinds of devices there are.
 
-A target of one's own is registered here, beside these two: see ``runtime/memory/backend.py``.
+A target of one's own is registered here, beside these: see ``runtime/memory/backend.py``.
 """
 
 from __future__ import annotations
@@ -25,5 +25,12 @@ def _cuda() -> Backend:
     return CudaBackend()
 
 
+def _opencl() -> Backend:
+    from warp_like.runtime.opencl.backend import OpenClBackend
+
+    return OpenClBackend()
+
+
 register("cpu", _cpu)
 register("cuda", _cuda)
+register("opencl", _opencl)

@@ -30,9 +30,9 @@ P, I64 = ctypes.c_void_p, ctypes.c_int64
 def emulated_code() -> Iterator[None]:
     """Let the compiler give out LLVM IR in place of PTX, and keep none of it."""
 
-    def to_cuda(function: Any, target: Any, options: Any) -> backend.CudaCode:
+    def to_cuda(function: Any, target: Any, options: Any) -> backend.DeviceCode:
         lowered = backend.lower_entry(function, target, options)
-        return backend.CudaCode(lowered.text.encode(), lowered.faults)
+        return backend.DeviceCode(lowered.text.encode(), lowered.faults)
 
     before = settings.cache_kernels
     settings.cache_kernels = False

@@ -334,6 +334,9 @@ def test_launches(attic):
         wp.launch(square, dim=1, inputs=[here], outputs=[y], device="attic:0")
     with pytest.raises(TypeError, match="the launch is on attic:1, the array on attic:0"):
         wp.launch(square, dim=3, inputs=[x], outputs=[y], device="attic:1")
+    for _ in range(2):  # whether it is compiled or not
+        with pytest.raises(TypeError, match="the launch is on attic:0, the array on cpu"):
+            wp.launch(square, dim=3, inputs=[np.ones(3, np.float32)], outputs=[y], device="attic:0")
     with wp.ScopedDevice("attic:0"):
         wp.launch(square, dim=3, inputs=[y], outputs=[y])
         command = wp.launch(square, dim=2, inputs=[y], outputs=[y], record_cmd=True)
@@ -423,9 +426,10 @@ def _knows(source: str, kind: str) -> list[str]:
     return [f"{line} {n}" for n, line in _names(source) if f"{n}.".startswith(f"{modules}.") or n == "is_cuda"]
 
 
-@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("kind", ["cpu", "cuda", "opencl"])
 def test_the_runtime_does_not_know_its_targets(kind):
-    targets = [RUNTIME / "__init__.py", *(RUNTIME / "cuda").rglob("*.py"), *(RUNTIME / "cpu").rglob("*.py")]
+    folders = {kind, "cuda", "opencl"}  # what OpenCL lacks, the CPU does
+    targets = [RUNTIME / "__init__.py", *(p for folder in folders for p in (RUNTIME / folder).rglob("*.py"))]
     files = [path for path in RUNTIME.rglob("*.py") if path not in targets]
     assert len(files) > 50
     assert not [f"{path}:{what}" for path in files for what in _knows(path.read_text(encoding="utf-8"), kind)]

@@ -14,6 +14,9 @@ one-dimensional launch of any size stride over ``0 <= t < end``; where a team ru
 blocks do. Where the options say ``narrow``, they count in unsigned 32 bits: ``end`` is at most
 ``contract.MAX_NARROW``, no block is launched that has no thread, and where ``covers`` says so there is no loop, as the
 launch has a thread for each place of the grid.
+
+OpenCL: ``spir_kernel entry(args, dims, end, ctx)``: the argument block and ``MAX_DIMS`` extents by value, then an int64
+and the address of a ``CudaContext``. The work items stride over ``0 <= t < end``.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from warp_like.backend.llvm.polls import Fuel, Polls
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
-from warp_like.backend.llvm.writer import Writer, aligned
+from warp_like.backend.llvm.writer import PURE_CALL, Writer, aligned
 from warp_like.backend.target import Options, Target
 from warp_like.base.contract import CUDA_GRID, MAX_DIMS
 from warp_like.base.loc import Loc, at
@@ -87,7 +90,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
     w = Writer(target, options)
     w.run = "block" if f.is_joined else "thread"
     name = entry_name(f)
-    if options.lineinfo and f.loc is not None:
+    if options.lineinfo and f.loc is not None and not target.is_opencl:
         w.add_line_info(f.name, name, f.loc)
     if target.is_cuda and options.fast_math:
         w.flag(4, "nvvm-reflect-ftz", 1)  # libdevice's functions flush, too
@@ -97,8 +100,8 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         params: list[Rep] = []
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
             params.append(_parameter(w, p.type, offset, i))
-        straight = not (target.is_cuda or options.fast_math) and is_straight(f)
-        fuel = None if target.is_cuda or straight else Fuel(w)
+        straight = not (target.is_device or options.fast_math) and is_straight(f)
+        fuel = None if target.is_device or straight else Fuel(w)
 
         @functools.cache
         def ranges(g: Function) -> Ranges:
@@ -117,8 +120,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
             if polls is not None:
                 polls.thread(g.body)
 
-        kind = _CudaGrid if target.is_cuda else _CpuGrid if f.schedule.lanes == 1 else _LaneGrid
-        grid = kind(w, ndim, f, run)
+        grid = _kind_of_grid(target, f)(w, ndim, f, run)
         grid.write()
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
     schedule = f.schedule
@@ -127,7 +129,21 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
     return Lowered(text, w.faults, straight, lanes, w.places, f.is_tiled, options.lineinfo, alone, loops)
 
 
+def _kind_of_grid(target: Target, f: Function) -> type[_Grid]:
+    if target.is_device:
+        return _CudaGrid if target.is_cuda else _OpenClGrid
+    return _CpuGrid if f.schedule.lanes == 1 else _LaneGrid
+
+
 def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
+    if w.target.is_opencl:
+        # Not an array of bytes: to OpenCL, an array by value is an address.
+        blocks = (
+            f"ptr byval({{ [{n} x i64] }}) align 8 %{x}" for x, n in (("args", -(-size // 8)), ("dims", MAX_DIMS))
+        )
+        return (
+            f"define spir_kernel void @{name}({', '.join(blocks)}, i64 %end, {CONTEXT} %ctx) {w.attributes('nounwind')}"
+        )
     if w.target.is_cuda:
         dims = f"ptr byval([{CUDA_GRID.size} x i8]) align 8 %dims"
         params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %end, {CONTEXT} %ctx"
@@ -567,3 +583,32 @@ class _CudaGrid(_Grid):
 
     def _wide(self, x: str) -> str:
         return x if self._number == "i64" else self.w.op(f"zext nneg i32 {x} to i64")
+
+
+class _OpenClGrid(_Grid):
+    def write(self) -> None:
+        w = self.w
+        first, stride = (self._asked(name) for name in ("_Z13get_global_idj", "_Z15get_global_sizej"))
+        if self.ndim > 1:
+            self._load_extents()
+        before = w.block
+        w.jump("grid")
+        w.start("grid")
+        counter = w.phis(["i64"])
+        (at,) = counter.registers
+        counter.add([first], before)
+        w.branch(w.op(f"icmp slt i64 {at}, %end"), "thread", "done")
+        w.start("thread")
+        self.thread = at
+        self._indices = self._split(at, self.ndim)
+        self.run(self.f)
+        counter.add([w.op(f"add nuw nsw i64 {at}, {stride}")], w.block)
+        counter.finish()
+        w.jump("grid")
+        w.start("done")
+        w.do("ret void")
+
+    def _asked(self, name: str) -> str:
+        """What OpenCL's function ``name`` gives for the first dimension."""
+        self.w.declare(name, f"spir_func i64 @{name}(i32)")
+        return self.w.op(f"call spir_func i64 @{name}(i32 0) {self.w.attributes(PURE_CALL)}")

@@ -61,7 +61,7 @@ def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1, *, 
     if zeroed:
         w.declare("llvm.memset.p0.i64", "void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
         w.do(f"call void @llvm.memset.p0.i64(ptr align {align} {data}, i8 0, i64 {size}, i1 false)")
-    note = "" if w.target.is_cuda or size < LARGE_LOCAL else _local_note(w)
+    note = "" if w.target.is_device or size < LARGE_LOCAL else _local_note(w)
     return ArrayRef(t, data, tuple(map(str, shape)), (), local=True, note=note, lanes=lanes)
 
 
@@ -302,11 +302,11 @@ def added(w: Writer, kind: str, t: Scalar, old: str, x: str, array: ArrayRef) ->
 def update_atomically(w: Writer, kind: str, t: Scalar, at: str, x: str, pointer: str = "") -> str:
     """Update the scalar at address ``at``, of the type ``pointer`` or that of arrays; return the old one."""
     row, place = KINDS[kind], f"{pointer or w.array_pointer} {at}"
-    if row.changes_if and not is_half(t) and not w.target.is_cuda:
+    if row.changes_if and not is_half(t) and not w.target.is_device:
         return _if_it_changes(w, row, t, at, x)
     if row.sign < 0 and t.is_float and _has_instruction(w, KINDS[row.reduction], t):
         row, x = KINDS[row.reduction], w.op(f"fneg {register_type(t)} {x}")
-    if not _has_instruction(w, row, t) or (w.target.is_cuda and t.is_float and row.changes_if):
+    if not _has_instruction(w, row, t) or (w.target.is_device and t.is_float and row.changes_if):
         return _by_swapping(w, kind, t, place, x)
     if t.is_bool:
         x = w.op(f"zext i1 {x} to i8")
@@ -316,6 +316,8 @@ def update_atomically(w: Writer, kind: str, t: Scalar, at: str, x: str, pointer:
 
 def _has_instruction(w: Writer, row: AtomicKind, t: Scalar) -> bool:
     """Whether the target updates a ``t`` by one instruction, as far as LLVM knows it."""
+    if w.target.is_opencl and t.is_float and row.operation.floats:
+        return False  # those of floats are extensions of SPIR-V
     if is_half(t) and row.operation.floats:  # else its bits alone are moved
         return t == float16 and row.rmw_of_half and w.target.is_cuda
     return bool(row.rmw.of(t))
@@ -352,7 +354,7 @@ def _by_swapping(w: Writer, kind: str, t: Scalar, place: str, x: str) -> str:
     """Append a compare-and-swap loop, which ends where nothing changes; 16-bit floats compute in float32."""
     bits = Scalar("int", t.bits)
     value, wide = (extend_half(w, x, t), float32) if is_half(t) else (x, t)
-    compared = KINDS[kind].changes_if if w.target.is_cuda else ""
+    compared = KINDS[kind].changes_if if w.target.is_device else ""
 
     def update(old_bits: str) -> str:
         old = bitcast(w, old_bits, bits, t)
@@ -371,7 +373,7 @@ def _by_swapping(w: Writer, kind: str, t: Scalar, place: str, x: str) -> str:
 
 def _scope(w: Writer) -> str:
     """Which threads an update is atomic for: on a GPU its own, as with the atomic instructions that it has."""
-    return ' syncscope("device")' if w.target.is_cuda else ""
+    return ' syncscope("device")' if w.target.is_device else ""
 
 
 def _swap_loop(

@@ -48,7 +48,7 @@ def _head(w: Writer, f: Function) -> tuple[str, str, str]:
     params = ", ".join(f"{t} %p{n}" for n, t in enumerate(types))
     result = f"{{{', '.join(register_type(t) for v in f.body.yielded for t, _ in leaves(v.type))}}}"
     vectors = f'{aligned(w.target.vector_bits // 8)} "prefer-vector-width"="{w.target.vector_bits}"'
-    attributes = w.attributes("nounwind noinline" + ("" if w.target.is_cuda else vectors))
+    attributes = w.attributes("nounwind noinline" + ("" if w.target.is_device else vectors))
     return f"define internal fastcc {result} {name}({params}) {attributes}", name, result
 
 

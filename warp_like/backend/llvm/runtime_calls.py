@@ -106,7 +106,7 @@ Number = tuple[Scalar, str]
 def leave(w: Writer, kind: str, text: str, values: Sequence[Number], thread: str) -> None:
     """Report an error and leave the entry point; ends the block. ``kind`` is one of ``FAULTS``."""
     encoded = encode(text, "".join(_letter(t) for t, _ in values), current_loc(), w.run)
-    if w.target.is_cuda:
+    if w.target.is_device:
         cuda.fail(w, FAULTS[kind].code, encoded, values, thread)
         return
     buffer = w.alloca(f"[{max(len(values), 1)} x i64]", 8)
@@ -139,8 +139,8 @@ def breakpoint_(w: Writer) -> None:
 
 def is_live(w: Writer, id: str, kind: int) -> str:
     """Whether ``id`` is that of a live object: the runtime knows; on CUDA the mark at its address tells."""
-    if w.target.is_cuda:
-        mark = w.op(f"load i64, ptr {w.op(f'inttoptr i64 {id} to ptr')}, align 8")
+    if w.target.is_device:
+        mark = w.op(f"load i64, {w.array_pointer} {w.op(f'inttoptr i64 {id} to {w.array_pointer}')}, align 8")
         return w.op(f"icmp eq i64 {mark}, {mark_of(kind)}")
     w.declare("wl_is_live", "i32 @wl_is_live(i64, i32)")
     found = w.op(f"call i32 @wl_is_live(i64 {id}, i32 {kind}) {w.attributes('nounwind')}")

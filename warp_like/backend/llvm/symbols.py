@@ -1,4 +1,7 @@
-"""Calls of the functions that ``Symbol`` builtins name: LLVM intrinsics, libm, libmvec and libdevice."""
+"""Calls of the functions that ``Symbol`` builtins name: LLVM intrinsics, libm, libmvec and libdevice.
+
+OpenCL's functions have libm's names, mangled as C++ mangles them (SPIR-V Environment Specification; LLVM knows them).
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,10 @@ def call_symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
     if symbol.llvm in CHEAP:
         return w.intrinsic(f"{symbol.llvm}.{suffix(t)}", reg, types, args, flags)
     ending = "f" if t.bits == 32 else ""
+    if w.target.is_opencl:
+        letter = "f" if t.bits == 32 else "d"
+        name = f"_Z{len(symbol.libm)}{symbol.libm}{letter * len(args)}"
+        return _call(w, name, t, args, PURE_CALL, flags, "spir_func ")
     if w.target.is_cuda:
         fast = w.options.fast_math and t.bits == 32 and symbol.nvptx in _APPROXIMATED
         name = symbol.nvptx.replace("__nv_", "__nv_fast_") if fast else symbol.nvptx
@@ -100,11 +107,11 @@ def call_scalar(w: Writer, libm: str, nvptx: str, t: Scalar, *args: str) -> str:
     return call_symbol(w, Symbol(libm, nvptx), t, list(args))
 
 
-def _call(w: Writer, name: str, t: Scalar, args: list[str], attributes: str, flags: str) -> str:
+def _call(w: Writer, name: str, t: Scalar, args: list[str], attributes: str, flags: str, convention: str = "") -> str:
     reg = register_type(t)
-    w.declare(name, f"{reg} @{name}({', '.join([reg] * len(args))})")
+    w.declare(name, f"{convention}{reg} @{name}({', '.join([reg] * len(args))})")
     given = ", ".join(f"{reg} {a}" for a in args)
-    return w.op(f"call {flags}{reg} @{name}({given}) {w.attributes(attributes)}")
+    return w.op(f"call {flags}{convention}{reg} @{name}({given}) {w.attributes(attributes)}")
 
 
 def _vector_variants(w: Writer, libm: str, t: Scalar, arity: int) -> str:

@@ -20,7 +20,7 @@ def where_alone(
     w: Writer, types: Sequence[str], plainly: Callable[[], Sequence[str]], atomically: Callable[[], Sequence[str]]
 ) -> tuple[str, ...]:
     """Return the registers, of ``types``, that either code gives: ``plainly`` if no other OS thread is at work."""
-    if w.target.is_cuda:
+    if w.target.is_device:
         return tuple(atomically())
     at = w.op(f"getelementptr inbounds i8, ptr %ctx, i64 {_ALONE}")
     alone = w.op(f"load i64, ptr {at}, align 8, !invariant.load {w.metadata('empty', '!{}')}")

@@ -31,7 +31,7 @@ class Writer:
         self.options = options
         self.run = "thread"  # what errors call a run of the function
         self.fp = _FAST if options.fast_math else "contract " if options.fuse_fp else ""
-        self.array_pointer = "ptr addrspace(1)" if target.is_cuda else "ptr"
+        self.array_pointer = "ptr addrspace(1)" if target.is_device else "ptr"
         self.lines: list[str] = []
         self.block = "entry"
         self.calls_vector_math = False
@@ -161,7 +161,11 @@ class Writer:
         return self._numbers.setdefault(function, len(self._numbers))
 
     def intrinsic(self, name: str, result: str, params: Sequence[str], args: Sequence[str], flags: str = "") -> str:
-        """Append the call of an LLVM intrinsic, declaring it."""
+        """Append the call of an LLVM intrinsic, declaring it; of what SPIR-V has instead, where it lacks that."""
+        if self.target.is_opencl and name.startswith(_EXTREMES):
+            letters = ("f" if result == "float" else "d") * len(params)
+            name = f"_Z4{'fmin' if name.startswith(_EXTREMES[0]) else 'fmax'}{letters}"
+            result = f"spir_func {result}"
         self.declare(name, f"{result} @{name}({', '.join(params)})")
         if name.startswith(_EXTREMES):
             flags += "nsz "  # either of two zeros is right, and to tell them takes x86 more instructions
@@ -222,7 +226,7 @@ class Writer:
     def _local_memory(self) -> list[str]:
         """The instructions that make the local arrays, all at the start of the entry."""
         total = sum(-(-size // CACHE_LINE) * CACHE_LINE for _, size, _ in self._locals)
-        if self.target.is_cuda or total <= MOST_ON_STACK:
+        if self.target.is_device or total <= MOST_ON_STACK:
             return [f"  {r} = alloca [{size} x i8], align {align}" for r, size, align in self._locals]
         self.declare("wl_local_memory", "noalias ptr @wl_local_memory(ptr, i64)")
         call = f"call noalias align {CACHE_LINE} ptr @wl_local_memory(ptr %ctx, i64 {total})"

@@ -73,7 +73,7 @@ class Descriptor:
         self._gradients: dict[str, array | None] = {}
         self._shown_by_graphs = False  # of streams, whose runs nobody tells of
         self.number: int = self._words.ptr
-        _native.add_object(self.number, kind, -1 if device.is_cpu else device.ordinal)
+        _native.add_object(self.number, kind, device.place)
         _descriptors[self.number] = self
         weakref.finalize(self, _release, self.number, self._held).atexit = False
 
@@ -198,13 +198,12 @@ def id_of(value: Any) -> int | None:
 
 def unknown(effects: Effects, device: Device, args: Sequence[Any]) -> tuple[int, int] | None:
     """Return the first parameter whose argument is no id of a live object, and the kind of object; None for none."""
-    ordinal = -1 if device.is_cpu else device.ordinal
     kinds: dict[int, list[int]] = {}
     for position, kind in effects.objects:
         kinds.setdefault(position, []).append(kind)
     for position, any_of in kinds.items():
         given = 0 if position < 0 else int(args[position])
-        if given and not any(_native.is_object(given, kind, ordinal) for kind in any_of):
+        if given and not any(_native.is_object(given, kind, device.place) for kind in any_of):
             return position, any_of[0]
     return None
 

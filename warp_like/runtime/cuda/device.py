@@ -58,6 +58,11 @@ class CudaDevice(StreamDevice):
 
     kind = "cuda"
 
+    @property
+    def place(self) -> int:
+        """What native code calls it: its number."""
+        return self.ordinal
+
     def __init__(self, alias: str, ordinal: int, context: int | None = None) -> None:
         super().__init__(alias, None, ordinal, CUDA_DLPACK_TYPE)
         self.is_primary = context is None

@@ -9,7 +9,6 @@ for something. What is raised is what the CPU raises.
 from __future__ import annotations
 
 import ctypes
-import struct
 import weakref
 from typing import TYPE_CHECKING
 
@@ -24,16 +23,6 @@ if TYPE_CHECKING:
     from warp_like.runtime.kernels.program import Program
 
 AT = CUDA_CONTEXT.offsets
-
-
-def explained(program: Program, artifact: Artifact, record: bytes) -> Exception:
-    """Return the exception for what a kernel wrote to its record."""
-    code, site = struct.unpack_from("<ii", record, AT["code"])
-    (thread,) = struct.unpack_from("<q", record, AT["thread"])
-    text = artifact.code.faults[site]
-    count = len(text.partition("\n")[0])  # one letter for each number; see base/faults.py
-    values = struct.unpack_from(f"<{count}q", record, AT["values"])
-    return program.explain_error(code, 0, thread, text, values)
 
 
 class Report:
@@ -76,7 +65,7 @@ class Report:
                 "arguments told; the gradients are wrong. Please report this as a bug"
             )
         if program is not None:
-            raise explained(program, self._artifact, record)
+            raise program.reported(self._artifact, record)
 
 
 def reports_of(device: CudaDevice) -> Reports:

@@ -18,7 +18,7 @@ from warp_like._native import CudaLaunchRequest as Request
 from warp_like.base.contract import CUDA_CONTEXT, RunError
 from warp_like.base.settings import settings
 from warp_like.runtime.cuda.device import CudaDevice
-from warp_like.runtime.cuda.faults import AT, explained
+from warp_like.runtime.cuda.faults import AT
 from warp_like.runtime.cuda.memory import allocate
 from warp_like.runtime.memory.stream import Stream
 
@@ -132,7 +132,7 @@ class Runner:
         driver.copy_to_host(raw.ctypes.data, header.ptr, CUDA_CONTEXT.size, queue)
         stream.synchronize()
         if struct.unpack_from("<i", record, AT["code"])[0]:
-            raise explained(self.program, loaded.artifact, bytes(record))
+            raise self.program.reported(loaded.artifact, bytes(record))
         needed: int = struct.unpack_from("<q", record, AT["stack_needed"])[0]
         return needed
 

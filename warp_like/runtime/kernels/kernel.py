@@ -468,7 +468,7 @@ class Kernel(ByName, _native.Launchable):
                 runs it, several threads at a time), ``llvm`` (before LLVM's own passes), ``asm``, ``ptx`` or
                 ``sass`` (CUDA's machine code).
             args: Types or example values for the parameters; needed where annotations leave types open.
-            target: ``cpu`` (this machine, the default) or a CUDA architecture such as ``sm_80``.
+            target: ``cpu`` (this machine, the default), a CUDA architecture such as ``sm_80``, or ``opencl``.
             wrt: Show the adjoint with respect to these array parameters instead of the kernel.
 
         Raises:
@@ -631,13 +631,15 @@ def _type_or_value(arg: Any, infer: Callable[[Any], Type]) -> Type:
 
 
 def _target(text: str | None) -> Target:
-    from warp_like.backend.target import cuda_target, host_target
+    from warp_like.backend.target import cuda_target, host_target, opencl_target
 
     if text is None or text == "cpu":
         return host_target()
     if text.startswith("sm_"):
         return cuda_target(text)
-    raise ValueError(f'there is no target {text!r}; targets are "cpu" and CUDA architectures such as "sm_80"')
+    if text == "opencl":
+        return opencl_target()
+    raise ValueError(f'there is no target {text!r}; targets are "cpu", "opencl" and CUDA architectures such as "sm_80"')
 
 
 def forget_all_programs() -> None:

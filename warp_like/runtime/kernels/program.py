@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
-from warp_like.base.contract import MAX_DIMS, MAX_NARROW, OBJECT_KIND_BIT, ObjectKind, ParamFlag, ParamKind, RunError
+from warp_like.base.contract import (
+    CUDA_CONTEXT,
+    MAX_DIMS,
+    MAX_NARROW,
+    OBJECT_KIND_BIT,
+    ObjectKind,
+    ParamFlag,
+    ParamKind,
+    RunError,
+)
 from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
 from warp_like.base.forking import Order, held_by_forks
@@ -39,6 +49,7 @@ class DispatcherSpec(Frozen):
             (``ParamFlag``), the class of values, and the spans of additions to it (``Effects.spans``).
         on_error: What makes an exception of an error that compiled code has recorded.
         device: What it launches on.
+        place: The number of that device (``Device.place``).
         cuda: On CUDA, the device's context.
         types: The types of the parameters, which records get.
         declared: The parameters as the user wrote them, where structs are among them: the class of a struct, and how
@@ -61,6 +72,7 @@ class DispatcherSpec(Frozen):
     params: tuple[tuple[Any, ...], ...]
     on_error: Callable[..., Exception]
     device: object
+    place: int = -1
     cuda: _native.DriverContext | None = None
     types: tuple[Type, ...] = ()
     declared: tuple[tuple[type | None, int], ...] | None = None
@@ -229,6 +241,7 @@ class Program:
             params=tuple(self._params(signature, effects)),
             on_error=self.explain_error,
             device=self.device,
+            place=self.device.place,
             cuda=cuda,
             types=self.types,
             declared=tuple([_declared(t) for _, t in self.kernel.declared]) if declared else None,
@@ -273,6 +286,16 @@ class Program:
     ) -> Exception:
         """Make the exception for an error that compiled code recorded."""
         return launch_error(self.kernel.key, self.wrt is not None, code, where, thread, text, values)
+
+    def reported(self, artifact: Artifact, record: bytes) -> Exception:
+        """Make the exception for what code on a device wrote to its record, a ``CudaContext``."""
+        at = CUDA_CONTEXT.offsets
+        code, site = struct.unpack_from("<ii", record, at["code"])
+        (thread,) = struct.unpack_from("<q", record, at["thread"])
+        text = artifact.code.faults[site]
+        count = len(text.partition("\n")[0])  # one letter for each number; see base/faults.py
+        values = struct.unpack_from(f"<{count}q", record, at["values"])
+        return self.explain_error(code, 0, thread, text, values)
 
 
 def launch_error(

@@ -56,6 +56,11 @@ class Device:
         """Whether this is a CUDA device."""
         return self.kind == "cuda"
 
+    @property
+    def place(self) -> int:
+        """What native code calls it: -1 is the CPU, numbers from 0 on are CUDA's, and smaller ones all others."""
+        return -1 if self.is_cpu else -2 - self.ordinal
+
     @functools.cached_property
     def backend(self) -> Backend:
         """What allocates, copies, loads and launches on devices of its kind."""
