@@ -82,8 +82,9 @@ PyObject* try_batch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     Refusal refusal;
     Arguments arguments(*self->signature);
     std::vector<Move> moves;
-    if (launches_are_held() || runs_elsewhere(self) || self->prints || size < 1 || !read_grid(args[0], &grid, &refusal.reason) ||
-        operands.take_flat(args[1]) || !arguments.pack(operands, self->device, &refusal) ||
+    if (launches_are_held() || runs_elsewhere(self) || self->prints || size < 1 ||
+        !read_grid(args[0], &grid, &refusal.reason) || operands.take_flat(args[1]) ||
+        !arguments.pack(operands, self->device, &refusal) ||
         static_cast<size_t>(self->signature->args_size) > kMostBytes ||
         !read_moves(args[3], *self->signature, &arguments, &moves)) {
         Py_RETURN_FALSE;

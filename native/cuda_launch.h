@@ -22,7 +22,8 @@ bool are_apart(const Arguments& arguments);
 // Whether the variant can run in such blocks, on such a stream; Python says why not.
 bool fits(const Variant& variant, const Dispatcher* dispatcher, const Grid& grid);
 
-// Has the dispatcher's runner launch, for a kind of device that is neither the CPU nor CUDA; false with an exception set.
+// Has the dispatcher's runner launch, for a kind of device that is neither the CPU nor CUDA; false with an exception
+// set.
 bool execute_by_runner(Dispatcher* self, const Variant* variant, const Grid& grid, Arguments* arguments);
 
 // Launches; false with an exception set. Returns before the kernel has run.
