@@ -41,13 +41,13 @@ declare_row(
     adjoint=COUNTED,
 )
 _SLOPES: tuple[tuple[Any, Any, Any], ...] = (
-    (F, VecOf(3, F), lambda b, *columns: b.make(Vec(3, columns[0].type), columns)),
+    (F, VecOf(3, F), lambda b, dx, dy, dz: b.make(Vec(3, dx.type), [dx, dy, dz])),
     (
         VN,
         MatOf("N", 3, F),
-        lambda b, *columns: b.make(
-            Mat(columns[0].type.length, 3, columns[0].type.dtype),
-            [x for row in zip(*map(b.components, columns), strict=True) for x in row],
+        lambda b, dx, dy, dz: b.make(
+            Mat(dx.type.length, 3, dx.type.dtype),
+            [x for row in zip(*map(b.components, (dx, dy, dz)), strict=True) for x in row],
         ),
     ),
 )
