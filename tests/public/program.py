@@ -30,19 +30,24 @@ class Stage:
         run: Runs it; it may run again, for the time that it takes.
         results: The arrays that it computes, by name.
         expected: What they should be, where another program says so.
+        repeats: How often it runs again for its time.
     """
 
     name: str
     run: Callable[[], object]
     results: Callable[[], dict[str, Any]]
     expected: Callable[[], dict[str, Any]] = dict
+    repeats: int = REPEATS
 
 
-def prepare(library: str, package: str) -> None:
-    """Import a package over Warp or over warp_like."""
+def prepare(library: str, package: str | None) -> None:
+    """Import a package, or none, over Warp or over warp_like."""
     if library == "warp":
         sys.path[:0] = [str(WARP_FOLDER), str(FOLDER)]
-        importlib.import_module(package)
+        importlib.import_module(package or "warp")
+    elif package is None:
+        sys.path.append(str(FOLDER))
+        importlib.import_module("warp_like.as_warp")
     else:
         from tests.public.standing_in import imported
 
@@ -61,7 +66,7 @@ def run(stage: Stage) -> tuple[dict[str, Any], dict[str, Any]]:
         first = time.perf_counter() - began
         arrays = {name: value.copy() for name, value in stage.results().items()}
         arrays |= {f"{name} expected": value for name, value in stage.expected().items()}
-        best = min(_seconds(stage.run) for _ in range(REPEATS))
+        best = min(_seconds(stage.run) for _ in range(stage.repeats))
     except Exception as e:
         return {"error": f"{type(e).__name__}: {e}\n{traceback.format_exc(limit=-3)}"}, {}
     return {"first": first, "best": best}, arrays
