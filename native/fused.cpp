@@ -101,7 +101,7 @@ View view_of(const Param& param, const uint8_t* block, int64_t itemsize) {
 bool describe_launch(PyObject* node, Part* part) {
     const BoundWork work = work_of_bound_launch(node);
     const Dispatcher* dispatcher = work.dispatcher;
-    if (dispatcher->cuda || !dispatcher->fusible || !work.grid->count) return false;
+    if (runs_elsewhere(dispatcher) || !dispatcher->fusible || !work.grid->count) return false;
     // Where LLVM made the vectors, the threads at the end of a piece may get another sine than those in vectors.
     if (work.variant->lanes < 2) return false;
     part->entry = work.variant->entry;

@@ -134,7 +134,7 @@ def _with_loops_in_lanes(f: Function, vector_bits: int, registers: int, options:
     run("cse", cse)
     run("licm", licm)
     run("dce", dce)
-    return run.function
+    return run.end()
 
 
 def _chosen(
