@@ -51,7 +51,7 @@ class WarpCodegenIndexError(WarpCodegenError, IndexError):
 
 
 class WarpDeterminismError(RuntimeError):
-    """A launch on CUDA that can't be deterministic. On the CPU, such kernels run on one thread."""
+    """A launch on a device that can't be deterministic. On the CPU, such kernels run on one thread."""
 
 
 class WarpCodegenKeyError(WarpCodegenError, KeyError):

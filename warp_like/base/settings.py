@@ -218,8 +218,8 @@ SETTINGS: tuple[Setting, ...] = (
         bool,
         False,
         "Launches give the same bits whatever the number of threads. Floats that threads add to common elements are "
-        "then added up in order; kernels whose threads see each other's order otherwise run on one. On CUDA, kernels "
-        "of both kinds raise `wp.WarpDeterminismError`. A `wp.DeterministicMode` says the same.",
+        "then added up in order; kernels whose threads see each other's order otherwise run on one. On other devices, "
+        "kernels of both kinds raise `wp.WarpDeterminismError`. A `wp.DeterministicMode` says the same.",
         also=DeterministicMode,
         levels=_ALL,
     ),

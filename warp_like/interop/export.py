@@ -14,6 +14,7 @@ from typing import Any
 from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
+from warp_like.runtime.memory.device import Device
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Library:
         readonly: Whether it can be kept from writing.
         strides: Whether it takes these (in bytes), told by a sentence that says what it lacks.
         alignment: What addresses have to be multiples of.
+        devices: The kinds of devices that it knows.
     """
 
     name: str
@@ -37,6 +39,18 @@ class Library:
     readonly: bool = False
     strides: Callable[[array], str | None] = lambda a: None
     alignment: int = 1
+    devices: tuple[str, ...] = ("cpu", "cuda")
+
+
+def require_device(library: Library, device: Device) -> Device:
+    """Return ``device``, which the library has a name for.
+
+    Raises:
+        ValueError: It has none.
+    """
+    if device.kind not in library.devices:
+        raise ValueError(f"{library.name} does not know devices such as {device}")
+    return device
 
 
 def negative_strides(name: str, a: array) -> str | None:
@@ -58,10 +72,15 @@ def require_exportable(library: Library, a: Any) -> None:
     """Refuse what neither a view nor a copy makes an array of the library's.
 
     Raises:
-        TypeError: ``a`` is no array, or the library has no dtype for its elements.
+        TypeError: ``a`` is no array, or the library has no dtype for its elements, or does not know its device.
     """
     if not isinstance(a, array):
         raise TypeError(f"{library.function}() needs a warp_like array, got {type(a).__name__}")
+    if a.device.kind not in library.devices:
+        raise TypeError(
+            f"{library.function}(): {a!r} lies on {a.device}, a device that {library.name} does not know; "
+            'copy it to the host first, with a.to("cpu")'
+        )
     if a.element.is_struct:
         raise TypeError(f"{a!r} holds structs, for which {library.name} has no dtype; a.numpy() gives its fields")
     library.dtype(a.element.scalar)

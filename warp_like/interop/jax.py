@@ -168,6 +168,7 @@ def device_from_jax(jax_device: Any) -> Device:
 
     Raises:
         RuntimeError: It belongs to another process.
+        ValueError: It is neither a CPU nor a GPU.
     """
     if jax_device.process_index != _jax().process_index():
         raise RuntimeError(
@@ -175,6 +176,8 @@ def device_from_jax(jax_device: Any) -> Device:
         )
     if jax_device.platform == "cpu":
         return get_device("cpu")
+    if jax_device.platform not in ("gpu", "cuda"):
+        raise ValueError(f"kernels do not run on {jax_device!r}, a device of platform {jax_device.platform!r}")
     # JAX counts the devices of all processes, the driver those of this one.
     local = getattr(jax_device, "local_hardware_id", None)
     return get_device(f"cuda:{jax_device.id if local is None else local}")
@@ -182,5 +185,5 @@ def device_from_jax(jax_device: Any) -> Device:
 
 def device_to_jax(warp_device: DeviceLike) -> Any:
     """Return the JAX device of a device: of those that this process has, where JAX runs on several."""
-    place = get_device(warp_device)
+    place = export.require_device(JAX, get_device(warp_device))
     return _jax().local_devices(backend="cpu" if place.is_cpu else "gpu")[max(place.ordinal, 0)]

@@ -205,4 +205,4 @@ def device_from_paddle(paddle_device: Any) -> Device:
 
 def device_to_paddle(warp_device: DeviceLike) -> str:
     """Return the name by which Paddle knows a device."""
-    return str(get_device(warp_device)).replace("cuda", "gpu")
+    return str(export.require_device(PADDLE, get_device(warp_device))).replace("cuda", "gpu")

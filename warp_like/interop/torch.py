@@ -212,6 +212,8 @@ def export_torch(a: array, copy: bool | None = None, device: Any = None) -> Any:
     found = _native_view(a) if place is None and not copy else None
     if found is not None:
         return found
+    if place is not None and copy is not False and a.device.kind not in TORCH.devices:
+        a = a.to(get_device("cpu"))  # by way of the host
     t = _shared(export.source(TORCH, a, copy, place))
     if place is None:
         return t
@@ -314,4 +316,4 @@ def device_from_torch(torch_device: Any) -> Device:
 
 def device_to_torch(warp_device: DeviceLike) -> str:
     """Return the name by which PyTorch knows a device."""
-    return str(get_device(warp_device))
+    return str(export.require_device(TORCH, get_device(warp_device)))

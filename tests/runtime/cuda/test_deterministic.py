@@ -5,7 +5,7 @@ import pytest
 import warp_like as wp
 
 REASON = (
-    "deterministic mode is on, and what it computes on CUDA depends on the order of its threads: it adds floats to "
+    "deterministic mode is on, and what it computes on cuda:0 depends on the order of its threads: it adds floats to "
     "elements that threads share, uses what an atomic operation has found in one, or prints. Launch it on the CPU; or "
     "let each thread write an element of its own, which wp.utils.array_sum() and the like add up in a fixed order; or "
     "declare it with @wp.kernel(deterministic=False)"

@@ -24,11 +24,10 @@ from warp_like.runtime.cpu import algorithms, programs
 from warp_like.runtime.launching.graph import Graph, set_capture
 from warp_like.runtime.memory.allocation import MemoryKind, contiguous_strides
 from warp_like.runtime.memory.allocators import BuiltinAllocator
-from warp_like.runtime.memory.device import Device, devices_of, forget_devices
+from warp_like.runtime.memory.device import OTHER_DLPACK_TYPE, Device, devices_of, forget_devices
 from warp_like.runtime.memory.registry import Unavailable, backend_of, kinds, register, unregister
 
 RUNTIME = Path(wp.__file__).parent / "runtime"
-DLPACK_EXTENSION = 12  # the type of devices that DLPack does not know
 
 
 class AtticDevice(Device):
@@ -37,7 +36,7 @@ class AtticDevice(Device):
     kind = "attic"
 
     def __init__(self, ordinal: int) -> None:
-        super().__init__(f"{self.kind}:{ordinal}", "a trunk", ordinal, DLPACK_EXTENSION)
+        super().__init__(f"{self.kind}:{ordinal}", "a trunk", ordinal, OTHER_DLPACK_TYPE)
 
 
 class _Elements:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from typing import Any
 
 import numpy as np
@@ -276,3 +277,47 @@ def test_refusals(device):
         wp.launch(double, dim=3, inputs=[np.ones(3, np.float32)])
     with pytest.raises(MemoryError, match="opencl:0 has no room for"):
         wp.empty(1 << 46, dtype=wp.uint8)
+
+
+@wp.kernel
+def total(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    wp.atomic_add(out, 0, x[wp.tid()])
+
+
+def test_nothing_takes_the_device_for_one_of_cuda(device, monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("jax")
+    a = wp.ones(3, requires_grad=True)
+    for export in (wp.to_torch, wp.to_jax, a.to_torch.__func__, a.to_jax.__func__):
+        with pytest.raises(TypeError, match=r"lies on opencl:0, a device that (PyTorch|JAX) does not know"):
+            export(a)
+    assert a.to_torch(device="cpu").tolist() == [1.0, 1.0, 1.0]
+    for imported in (torch.from_dlpack, np.from_dlpack):
+        with pytest.raises(BufferError, match="DLPack has no number for opencl:0"):
+            imported(a)
+    for named in (wp.device_to_torch, wp.device_to_jax):
+        with pytest.raises(ValueError, match="does not know devices such as opencl:0"):
+            named(device)
+    monkeypatch.setattr(wp.config, "deterministic", True)
+    with pytest.raises(wp.WarpDeterminismError, match="what it computes on opencl:0 depends on the order"):
+        wp.launch(total, dim=3, inputs=[a, wp.zeros(1)])
+    monkeypatch.setattr(wp.config, "deterministic", False)
+    wp.launch(total, dim=3, inputs=[a, wp.zeros(1)])
+    assert "forward on opencl:0, contiguous arrays, plain additions\n" in str(total.explain())
+    with pytest.raises(ValueError, match="CUDA architectures such as"):
+        total.explain(target="opencl")
+    for work in (wp.compile_aot_module, wp.load_aot_module):
+        with pytest.raises(ValueError, match="for the CPU and for CUDA devices, not for opencl:0"):
+            work(total.module, device=device)
+
+
+def test_a_forked_process_does_not_use_the_device(device, monkeypatch):
+    x = wp.ones(3)
+    child = os.getpid() + 1
+    monkeypatch.setattr(os, "getpid", lambda: child)
+    for work in (x.numpy, x.zero_, lambda: wp.ones(3), lambda: wp.launch(double, dim=3, inputs=[x])):
+        with pytest.raises(RuntimeError, match="opencl:0 can't be used in a process that was forked after OpenCL"):
+            work()
+    monkeypatch.undo()
+    wp.launch(double, dim=3, inputs=[x])
+    assert x.list() == [2.0] * 3

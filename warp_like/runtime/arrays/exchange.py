@@ -17,7 +17,7 @@ from warp_like.runtime.arrays import interop_hooks
 from warp_like.runtime.arrays.binding import bind, bind_new
 from warp_like.runtime.arrays.recording import put
 from warp_like.runtime.memory.allocation import ElementType, contiguous_strides, element_type
-from warp_like.runtime.memory.device import CPU_DLPACK_TYPE, CUDA_DLPACK_TYPE, Device, get_device
+from warp_like.runtime.memory.device import CPU_DLPACK_TYPE, CUDA_DLPACK_TYPE, OTHER_DLPACK_TYPE, Device, get_device
 
 _Self = TypeVar("_Self", bound="Exchange")
 
@@ -256,10 +256,12 @@ class Exchange(_native.Array):
             if tuple(dl_device) != (CPU_DLPACK_TYPE, 0) or copy is False:
                 raise BufferError(f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}")
             source, copy = self._copied(get_device("cpu")), True
+        elif self.device_type == OTHER_DLPACK_TYPE:
+            raise BufferError(f"DLPack has no number for {self.device}; dl_device=(1, 0) asks for a copy on the host")
         elif self.device.backend.streams is not None:
             self.device.backend.streams.hand_over(source, stream)
         elif stream is not None and stream != -1:
-            raise TypeError(f"the CPU has no streams: __dlpack__() takes stream=None or -1, got {stream!r}")
+            raise TypeError(f"{self.device} has no streams: __dlpack__() takes stream=None or -1, got {stream!r}")
         return _native.dlpack_capsule(source, max_version is not None and max_version[0] >= 1, bool(copy))
 
     def __dlpack_device__(self) -> tuple[int, int]:

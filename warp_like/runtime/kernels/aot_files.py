@@ -35,7 +35,13 @@ def file_path(folder: Path, module: str, target: Target | None) -> Path:
 
 
 def arch_of(device: Device) -> int | None:
-    """Return a CUDA device's architecture, 90 for compute capability 9.0; None for the CPU."""
+    """Return a CUDA device's architecture, 90 for compute capability 9.0; None for the CPU.
+
+    Raises:
+        ValueError: It is a device of another kind.
+    """
+    if not device.is_cpu and not device.arch:
+        raise ValueError(f"ahead-of-time modules are for the CPU and for CUDA devices, not for {device}")
     return device.arch or None
 
 
@@ -53,7 +59,7 @@ def find_file(
 
     Raises:
         FileNotFoundError: There is no such file, or none that the device can run.
-        ValueError: ``arch`` or ``use_ptx`` is given for the CPU.
+        ValueError: ``arch`` or ``use_ptx`` is given for the CPU, or the device is neither the CPU nor CUDA's.
     """
     own = arch_of(device)
     if own is not None:

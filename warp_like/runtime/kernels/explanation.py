@@ -30,7 +30,8 @@ class Variant(Frozen):
         seconds: How long each stage took when it was compiled.
         lanes: How many threads run side by side in vector registers.
         lanes_reason: Why so many.
-        threads: How many OS threads a launch may use; on CUDA, how many threads a block may have.
+        threads: How many OS threads a launch may use; on CUDA, how many threads a block may have. Says nothing on
+            other devices.
         code_bytes: The size of the object code.
         device: What it was compiled for.
         shares_indices: Whether it runs grids of more dimensions than the kernel asks for indices.
@@ -54,7 +55,8 @@ class Variant(Frozen):
     def lines(self) -> Iterator[str]:
         """The text of the variant."""
         kinds = ["contiguous arrays" if self.contiguous else "arrays of any strides"]
-        plain = "plain additions" if self.device == "cpu" else "apart from each other, counted in 32 bits"
+        on_cuda = self.device.startswith("cuda")
+        plain = "apart from each other, counted in 32 bits" if on_cuda else "plain additions"
         kinds += ["64-bit indices"] * self.wide + [plain] * self.plain_sums
         kinds += ["several threads with the same indices"] * self.shares_indices
         stages = ", ".join(f"{name} {1e3 * s:.1f}" for name, s in self.seconds)
@@ -66,7 +68,8 @@ class Variant(Frozen):
         yield f"  key        {self.key}"
         yield f"  origin     {origin} {total:.1f} ms ({stages})"
         yield f"  lanes      {self.lanes} ({self.lanes_reason})"
-        yield f"  threads    up to {self.threads}{' in a block' if where else ''}"
+        if on_cuda or not where:
+            yield f"  threads    up to {self.threads}{' in a block' if where else ''}"
         yield f"  code       {self.code_bytes} bytes"
 
 

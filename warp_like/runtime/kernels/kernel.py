@@ -540,7 +540,7 @@ class Kernel(ByName, _native.Launchable):
         from warp_like.runtime.kernels.cuda_explanation import explain
 
         where = _target(target)
-        if target == "cpu":
+        if not where.arch:
             raise ValueError(
                 f'explain() tells of the machine code of CUDA architectures such as "sm_90", got {target!r}'
             )

@@ -285,7 +285,8 @@ class Program:
         self, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
     ) -> Exception:
         """Make the exception for an error that compiled code recorded."""
-        return launch_error(self.kernel.key, self.wrt is not None, code, where, thread, text, values)
+        device = "" if self.device.is_cpu else f" on {self.device}"
+        return launch_error(self.kernel.key, self.wrt is not None, code, where, thread, text, values, device)
 
     def reported(self, artifact: Artifact, record: bytes) -> Exception:
         """Make the exception for what code on a device wrote to its record, a ``CudaContext``."""
@@ -299,9 +300,19 @@ class Program:
 
 
 def launch_error(
-    key: str, is_adjoint: bool, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
+    key: str,
+    is_adjoint: bool,
+    code: int,
+    where: int,
+    thread: int,
+    text: str | None = None,
+    values: Sequence[int] = (),
+    device: str = "",
 ) -> Exception:
-    """Make the exception for an error that compiled code of the kernel ``key``, or of its adjoint, recorded."""
+    """Make the exception for an error that compiled code of the kernel ``key``, or of its adjoint, recorded.
+
+    ``device`` says where it ran, as in " on cuda:0"; nothing on the CPU.
+    """
     role = "the adjoint of kernel" if is_adjoint else "kernel"
     if code == RunError.STACK_LIMIT:
         return MemoryError(
@@ -313,7 +324,7 @@ def launch_error(
         return MemoryError(f"{role} `{key}`: there is no memory for the local arrays of its threads")
     if code == RunError.UNORDERED:
         return WarpDeterminismError(
-            f"{role} `{key}`: deterministic mode is on, and what it computes on CUDA depends on the "
+            f"{role} `{key}`: deterministic mode is on, and what it computes{device} depends on the "
             "order of its threads: it adds floats to elements that threads share, uses what an atomic operation "
             "has found in one, or prints. Launch it on the CPU; or let each thread write an element of its own, "
             "which wp.utils.array_sum() and the like add up in a fixed order; or declare it with "

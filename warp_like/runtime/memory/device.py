@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from warp_like.runtime.memory.backend import Backend
 
 CPU_DLPACK_TYPE, CUDA_DLPACK_TYPE = 1, 2
+OTHER_DLPACK_TYPE = 12
+"""DLPack's type of devices that it has no other number for, and that no library shares."""
 
 
 class Device:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Iterable
 from typing import Any
 
 from warp_like import _native
 from warp_like.backend.target import Target, opencl_target
-from warp_like.runtime.memory.device import Device
+from warp_like.runtime.memory.device import OTHER_DLPACK_TYPE, Device
 from warp_like.runtime.memory.registry import Unavailable
 from warp_like.runtime.opencl.driver import OpenCl, libraries
-
-DLPACK_EXTENSION = 12
-"""The type of devices that DLPack has no number for: its number for OpenCL means handles of buffers, not addresses."""
 
 ALIGNMENT = 64
 _EXTENSIONS = {"fp64": "cl_khr_fp64", "fp16": "cl_khr_fp16", "int64_atomics": "cl_khr_int64_base_atomics"}
@@ -32,17 +30,32 @@ class OpenClDevice(Device):
     kind = "opencl"
 
     def __init__(self, api: OpenCl, handle: int, ordinal: int) -> None:
-        super().__init__(f"{self.kind}:{ordinal}", api.name(handle), ordinal, DLPACK_EXTENSION)
+        # Not DLPack's number for OpenCL: that one means handles of buffers, not addresses.
+        super().__init__(f"{self.kind}:{ordinal}", api.name(handle), ordinal, OTHER_DLPACK_TYPE)
         self.api, self.handle = api, handle
+        self._process = os.getpid()
         has = api.extensions(handle)
         self.target: Target = opencl_target(name for name, extension in _EXTENSIONS.items() if extension in has)
         self._lock = threading.RLock()
         self._live: dict[int, int] = {}
         self._given_up: list[int] = []  # by threads that must not wait; a launch may still use it
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether the process that found the device has forked this one, which has none of the driver's threads."""
+        return self._process != os.getpid()
+
+    def _require_own(self) -> None:
+        if self.is_inherited:
+            raise RuntimeError(
+                f"{self.alias} can't be used in a process that was forked after OpenCL had started: start workers by "
+                "multiprocessing.set_start_method('spawn')"
+            )
+
     @functools.cached_property
     def context(self) -> int:
         """OpenCL's context, made at the first use."""
+        self._require_own()
         return self.api.context(self.handle)
 
     @functools.cached_property
@@ -72,7 +85,9 @@ class OpenClDevice(Device):
 
         Raises:
             MemoryError: There is no room for it.
+            RuntimeError: This process was forked after OpenCL had started.
         """
+        self._require_own()
         size = max(nbytes, 1)
         with self._lock:
             self._free_given_up()
@@ -93,17 +108,20 @@ class OpenClDevice(Device):
     @property
     def live_bytes(self) -> int:
         """The bytes of memory that something holds."""
+        self._require_own()
         with self._lock:
             self._free_given_up()
             return sum(self._live.values())
 
     def copy(self, pieces: Iterable[tuple[int, int, int]]) -> None:
         """Copy pieces of memory, of this device or the host: to where, from where, how many bytes."""
+        self._require_own()
         with self._lock:
             self.api.copy(self.queue, pieces)
 
     def clear(self, address: int, nbytes: int) -> None:
         """Set bytes of this device's memory to zero."""
+        self._require_own()
         with self._lock:
             self.api.clear(self.queue, address, nbytes)
 
@@ -111,6 +129,7 @@ class OpenClDevice(Device):
 
     def launch(self, kernel: int, values: Iterable[bytes], context: int, items: int) -> None:
         """Run a kernel, which may reach all memory of the device by address; see ``OpenCl.launch``."""
+        self._require_own()
         with self._lock:
             self.api.launch(self.queue, kernel, values, context, self._live, items)
             self._free_given_up()

@@ -52,7 +52,7 @@ class Loaded:
         self._record = device.allocate(CUDA_CONTEXT.size, zero=True) if artifact.code.faults else None
 
     def __del__(self) -> None:
-        if hasattr(self, "kernel"):
+        if hasattr(self, "kernel") and not self.device.is_inherited:
             self.device.api.release(self.kernel, self._opencl)
 
     def launch(self, arguments: bytes, dims: tuple[int, ...]) -> None:
