@@ -20,25 +20,23 @@ from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.consecutive import ConsecutiveAccess
+from warp_like.backend.llvm.control_flow import lower_for, lower_if, lower_while
 from warp_like.backend.llvm.cuda import Stack
 from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
-from warp_like.backend.llvm.loops import CountedLoop
 from warp_like.backend.llvm.native_calls import call_function
 from warp_like.backend.llvm.outlined import in_lanes
-from warp_like.backend.llvm.polls import Polls, Strips
+from warp_like.backend.llvm.polls import Polls
 from warp_like.backend.llvm.shuffle import iota, splat
-from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, flatten, leaves, register_type
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
-from warp_like.builtins.emit import Emitter
-from warp_like.builtins.trips import trip_count
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import is_counted_from_end
-from warp_like.ir.types import Array, Lanes, Scalar, Type, int32, int64
+from warp_like.ir.types import Array, Lanes, Scalar, int32, int64
 
 _OfLanes = ops.Load | ops.Store | ops.Atomic | ops.LoadConsecutive | ops.StoreConsecutive
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
@@ -87,11 +85,11 @@ class Lowering:
         self._stack = stack
         self._accumulators = accumulators
         self._team = team
-        self._polls = polls
+        self.polls = polls
         self._lane = ""  # the number of the lane that runs on its own
         self._reps: dict[Value, Rep] = {}
         self._shared_addresses: dict[Op, str] = {}  # CUDA's
-        self._wide: list[dict[Value, str]] = [{}]
+        self.wide: list[dict[Value, str]] = [{}]  # indices in 64 bits, by the block that they are known in
 
     # --- values ---
 
@@ -121,7 +119,8 @@ class Lowering:
         return rep
 
     @functools.cached_property
-    def _ranges(self) -> Ranges:
+    def ranges(self) -> Ranges:
+        """The ranges of the function's integers."""
         return self._find_ranges()
 
     def index(self, v: Value) -> str:
@@ -133,20 +132,20 @@ class Lowering:
         constant_ = ops.constant_value(v)
         if constant_ is not None:
             return str(int(constant_))
-        for known in reversed(self._wide):
+        for known in reversed(self.wide):
             if v in known:
                 return known[v]
         got = self._widen(v, t)
-        self._wide[-1][v] = got
+        self.wide[-1][v] = got
         return got
 
     def _widen(self, v: Value, t: Scalar) -> str:
         match v.op:
-            case ops.Apply(fn=fn, args=(a, b)) as o if fn in _WIDENED and self._ranges.cannot_wrap(o):
+            case ops.Apply(fn=fn, args=(a, b)) as o if fn in _WIDENED and self.ranges.cannot_wrap(o):
                 return self.w.op(f"{_WIDENED[fn]} i64 {self.index(a)}, {self.index(b)}")
-            case ops.Apply(fn="neg", args=(a,)) as o if self._ranges.cannot_wrap(o):
+            case ops.Apply(fn="neg", args=(a,)) as o if self.ranges.cannot_wrap(o):
                 return self.w.op(f"sub nsw i64 0, {self.index(a)}")
-            case ops.Cast(x=x) as o if isinstance(x.type, Scalar) and x.type.is_int and self._ranges.cannot_wrap(o):
+            case ops.Cast(x=x) as o if isinstance(x.type, Scalar) and x.type.is_int and self.ranges.cannot_wrap(o):
                 return self.index(x)
         return cast(self.w, self.scalar(v), t, int64)
 
@@ -156,17 +155,17 @@ class Lowering:
         """Lower the body of ``f``, whose parameters are bound; it yields nothing that anybody reads."""
         if self.w.target.is_cuda:
             self._shared_addresses = warp.shared_addresses(f)
-        self._block(f.body, [])
+        self.block(f.body, [])
 
-    def _block(self, b: Block, params: Sequence[tuple[Value, Rep]]) -> list[Rep]:
+    def block(self, b: Block, params: Sequence[tuple[Value, Rep]]) -> list[Rep]:
         """Lower ``b``; return what it yields."""
-        self._wide.append({})
+        self.wide.append({})
         for p, rep in params:
             self.bind(p, rep)
         for o in b.ops[:-1]:
             self.op(o)
         out = [self.rep(v) for v in b.yielded]
-        self._wide.pop()
+        self.wide.pop()
         return out
 
     def op(self, o: Op) -> None:
@@ -177,118 +176,7 @@ class Lowering:
             else:
                 _LOWER[type(o)](self, o)
 
-    # --- control flow ---
-
-    def _if_(self, o: ops.If) -> None:
-        w = self.w
-        then, orelse, end = w.label("then"), w.label("else"), w.label("endif")
-        w.branch(self.scalar(o.cond), then, orelse)
-        sources = []
-        for label, b in ((then, o.then), (orelse, o.orelse)):
-            w.start(label)
-            got = self._block(b, [])
-            sources.append((flatten(got), w.block))
-            w.jump(end)
-        w.start(end)
-        example = [self.rep(v) for v in o.then.yielded]
-        phis = w.phis(_types(w, [r.type for r in o.results], example))
-        for values, block in sources:
-            phis.add(values, block)
-        phis.finish()
-        self._bind_all(o.results, example, phis.registers)
-
-    def _for_(self, o: ops.For) -> None:
-        w, t = self.w, o.lo.type
-        assert isinstance(t, Scalar)
-        init = [self.rep(v) for v in o.init]
-        narrow = w.target.is_cuda and t == int32
-        lo, hi, step = (self.scalar(v) if narrow else self.index(v) for v in (o.lo, o.hi, o.step))
-        strips = (
-            Strips(self._polls, o, lo, hi, step) if self._polls is not None and self._polls.strip(o, step) else None
-        )
-        if strips is None:
-            _, carried = self._count(o, (lo, hi, step), init, flatten(init))
-        else:
-            with strips:
-                phis = w.phis(_types(w, [v.type for v in o.init], init))
-                phis.add(flatten(init), strips.before)
-                strips.enter()
-                index, carried = self._count(o, (strips.lo, strips.hi, step), init, phis.registers, in_strips=True)
-                strips.leave(index)
-                phis.add(carried, w.block)
-                phis.finish()
-        self._bind_all(o.results, init, carried)
-
-    def _count(
-        self,
-        o: ops.For,
-        bounds: tuple[str, str, str],
-        init: Sequence[Rep],
-        first: Sequence[str],
-        *,
-        in_strips: bool = False,
-    ) -> tuple[str, Sequence[str]]:
-        """Lower a loop that carries values of the form ``init``, ``first`` at first.
-
-        Returns the registers of the counter and of the carried values behind it.
-        """
-        w, t = self.w, o.lo.type
-        assert isinstance(t, Scalar)
-        narrow = w.target.is_cuda and t == int32
-        trips = "" if CountedLoop.counts_by_index(t, bounds[2], narrow=narrow) else self._trip_count(o, narrow)
-        with CountedLoop(w, t, *bounds, trips, narrow=narrow) as loop:
-            phis = w.phis(_types(w, [v.type for v in o.init], init))
-            phis.add(first, loop.before)
-            loop.enter()
-            i, *carried = o.body.params
-            self._bind_all(carried, init, phis.registers)
-            index, number = loop.index, loop.index
-            if narrow:
-                index = w.op(f"sext i32 {number} to i64")
-            elif t.bits < 64:
-                number = w.op(f"trunc i64 {index} to i{t.bits}")
-            self._wide.append({i: index})
-            out = self._block(o.body, [(i, (number,))])
-            self._wide.pop()
-            if self._polls is not None and not in_strips:
-                self._polls.iteration(o)
-            phis.add(flatten(out), w.block)
-            phis.finish()
-        return loop.index, phis.registers
-
-    def _trip_count(self, o: ops.For, narrow: bool) -> str:
-        """Return how often ``o`` runs, in the type that the loop counts in."""
-        b = Emitter(Block())
-        with at(o.loc):
-            trips = trip_count(b, o.lo, o.hi, o.step)
-        for made in b.block.ops:
-            self.op(made)
-        t = trips.type
-        assert isinstance(t, Scalar)
-        return self.scalar(trips) if narrow else cast(self.w, self.scalar(trips), t, int64)
-
-    def _while_(self, o: ops.While) -> None:
-        w = self.w
-        init = [self.rep(v) for v in o.init]
-        before, head, body, end = w.block, w.label("while"), w.label("do"), w.label("endwhile")
-        w.jump(head)
-        w.start(head)
-        phis = w.phis(_types(w, [v.type for v in o.init], init))
-        phis.add(flatten(init), before)
-        for params in (o.cond.params, o.body.params, o.results):
-            self._bind_all(params, init, phis.registers)
-        (go,) = flatten(self._block(o.cond, []))
-        w.branch(go, body, end)
-        w.start(body)
-        out = self._block(o.body, [])
-        if self._polls is not None:
-            self._polls.iteration(o)
-        phis.add(flatten(out), w.block)
-        phis.finish()
-        w.jump(head)
-        w.start(end)
-
-    def _bind_all(self, values: Sequence[Value], like: Sequence[Rep], registers: Sequence[str]) -> None:
+    def bind_all(self, values: Sequence[Value], like: Sequence[Rep], registers: Sequence[str]) -> None:
         """Give ``values`` the form of ``like`` with other registers."""
         at_ = 0
         for v, rep in zip(values, like, strict=True):
@@ -296,6 +184,8 @@ class Lowering:
             parts = tuple(registers[at_ : at_ + n])
             self.bind(v, rep.with_parts(parts) if isinstance(rep, ArrayRef) else parts)
             at_ += n
+
+    _if_, _for_, _while_ = lower_if, lower_for, lower_while
 
     # --- memory ---
 
@@ -343,9 +233,9 @@ class Lowering:
     def in_lane(self, lane: str) -> Iterator[None]:
         """Lower code that the lane with the number in the i64 register ``lane`` runs on its own."""
         self._lane = lane
-        self._wide.append({})
+        self.wide.append({})
         yield
-        self._wide.pop()
+        self.wide.pop()
         self._lane = ""
 
     def access(self, o: ops.Load | ops.Store | ops.Atomic) -> Access:
@@ -382,7 +272,7 @@ class Lowering:
         assert isinstance(t, Scalar)
         if t.bits == 64:  # lanes further apart might come round to the same element
             return self.scalar(base) if abs(reach) < 1 << 31 else ""
-        (low, high), (least, greatest) = self._ranges.of(base), type_range(t)
+        (low, high), (least, greatest) = self.ranges.of(base), type_range(t)
         if least <= low + min(reach, 0) and high + max(reach, 0) <= greatest:
             return self.index(base)
         if not t.is_signed or abs(reach) > greatest:
@@ -489,7 +379,7 @@ class Lowering:
         if t.bits == 64:
             self.bind(o.result, (wide,))
             return
-        self._wide[-1][o.result] = wide
+        self.wide[-1][o.result] = wide
         self.bind(o.result, (self.w.op(f"trunc nuw nsw i64 {wide} to i32"),))
 
     def _grid_dim(self, o: ops.GridDim) -> None:
@@ -504,8 +394,8 @@ class Lowering:
             self.bind(o.result, (extent,))
             return
         fits = ""
-        if self._ranges.cannot_wrap(o):
-            self._wide[-1][o.result] = extent
+        if self.ranges.cannot_wrap(o):
+            self.wide[-1][o.result] = extent
             fits = "nuw nsw "
         self.bind(o.result, (self.w.op(f"trunc {fits}i64 {extent} to i32"),))
 
@@ -687,14 +577,3 @@ def _array_name(array: Value) -> str:
     whole = ops.base_array(array)
     name = f"array `{whole.hint}`" if whole.hint else "an array"
     return name if whole is array else f"a part of {name}"
-
-
-def _types(w: Writer, types: Sequence[Type], reps: Sequence[Rep]) -> list[str]:
-    """Return the LLVM types of the registers of values of ``types``."""
-    out: list[str] = []
-    for t, rep in zip(types, reps, strict=True):
-        if isinstance(rep, ArrayRef):
-            out += [memory.pointer(w, rep), *["i64"] * (len(rep.parts) - 1)]
-        else:
-            out += [register_type(s) for s, _ in leaves(t)]
-    return out
