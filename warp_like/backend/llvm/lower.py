@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from warp_like.analysis.intervals import type_range
 from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
-from warp_like.backend.llvm import lane_sums, lanes, memory, runtime_calls, warp
+from warp_like.backend.llvm import lane_sums, lanes, memory, neighbours, runtime_calls, warp
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
@@ -89,6 +89,7 @@ class Lowering:
         self._lane = ""  # the number of the lane that runs on its own
         self._reps: dict[Value, Rep] = {}
         self._shared_addresses: dict[Op, str] = {}  # CUDA's
+        self.neighbours: dict[Op, neighbours.Group] = {}
         self.wide: list[dict[Value, str]] = [{}]  # indices in 64 bits, by the block that they are known in
 
     # --- values ---
@@ -162,6 +163,7 @@ class Lowering:
         self.wide.append({})
         for p, rep in params:
             self.bind(p, rep)
+        self.neighbours |= neighbours.find_groups(b, self._is_sum, lambda o: self.ranges.cannot_wrap(o))
         for o in b.ops[:-1]:
             self.op(o)
         out = [self.rep(v) for v in b.yielded]
@@ -474,7 +476,7 @@ class Lowering:
             self._accumulate(o, self._accumulators)
             return
         if o.mask:
-            self.bind(o.result, self.access(o).atomic(o.kind, self.scalars(o.value)))
+            neighbours.lower_atomic(self, o)
             return
         w, array, value = self.w, self.array(o.array), self.scalars(o.value)
         where = self.address(o, o.array, o.indices)
@@ -489,6 +491,10 @@ class Lowering:
 
         warp.update(w, o.kind, where, parts, each, uniform=shared == "always")
         self.bind(o.result, tuple(constant(0, t) for t, _ in parts))  # which nobody reads
+
+    def _is_sum(self, array: Value) -> bool:
+        rep = self._reps.get(array)
+        return isinstance(rep, ArrayRef) and bool(rep.sum)
 
     def _accumulate(self, o: ops.Atomic, into: Accumulators) -> None:
         """Combine the update with those of other threads; nobody reads its result."""
