@@ -10,7 +10,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from warp_like.base.contract import MAX_DIMS
 from warp_like.interop import view
@@ -68,6 +68,9 @@ class KernelBody:
     ``kernel`` is the edition for the values that names had when the operator was made. PyTorch may run forward and
     backward as parts of a graph, which tell nothing of each other, so an operator refuses other values. For the same
     reason it keeps the threads of its blocks, ``block_dim``; None for one.
+
+    All that follows from the kernel's code is found once, until the code is forgotten: a call on small tensors takes as
+    long as a few questions.
     """
 
     def __init__(self, kernel: Kernel, signature: OpSignature, dim: Any, block_dim: int | None = None) -> None:
@@ -76,8 +79,10 @@ class KernelBody:
         self.dim = dim
         self.block_dim = block_dim
         self._device = get_device("cpu")
-        self._adjoints: dict[tuple[Kernel, tuple[int, ...], bool, bool], tuple[Program, Program | None]] = {}
-        self._answers: tuple[Program, tuple[bool, frozenset[int]]] | None = None
+        self._blocks: dict[str, Any] = {} if block_dim is None else {"block_dim": block_dim}
+        self._first = signature.inputs.index(signature.arrays[0]) if signature.arrays else None
+        self._known = Known(kernel, signature)
+        self._starts: dict[tuple[bool, ...], Start] = {}
 
     def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
         """Run the kernel."""
@@ -88,9 +93,8 @@ class KernelBody:
         for i, result in zip(sig.outputs, results, strict=True):
             given[i] = result
         kernel, dims = self.placed(args, results)
-        blocks: dict[str, Any] = {} if self.block_dim is None else {"block_dim": self.block_dim}
         with not_recorded():
-            launch(kernel, dims, given, device=self._device, record_tape=False, **blocks)
+            launch(kernel, dims, given, device=self._device, record_tape=False, **self._blocks)
         return results
 
     def require_current(self) -> None:
@@ -117,9 +121,15 @@ class KernelBody:
     def _dims(self, args: Sequence[Any], results: Sequence[Any]) -> Any:
         if self.dim is not None:
             return self.dim(*args) if callable(self.dim) else self.dim
-        sig = self.signature
-        first = args[sig.inputs.index(sig.arrays[0])] if sig.arrays else results[0]
-        return self.kernel.program(sig.types).facts.schedule.default_grid(first.shape)
+        first = results[0] if self._first is None else args[self._first]
+        return self.known.forward.facts.schedule.default_grid(first.shape)
+
+    @property
+    def known(self) -> Known:
+        """What follows from the kernel's code as it is compiled now."""
+        if self._known.generation != self.kernel.generation:
+            self._known = Known(self.kernel, self.signature)
+        return self._known
 
     def reads_outputs(self) -> bool:
         """Ask the compiled adjoint."""
@@ -127,23 +137,23 @@ class KernelBody:
 
     def unread(self) -> frozenset[int]:
         """Ask the compiled adjoint. What the user's rules for shapes look at is not known."""
-        if callable(self.dim) or any(map(callable, self.signature.shapes.values())):
-            return frozenset()
         return self._asked[1]
 
     @property
     def _asked(self) -> tuple[bool, frozenset[int]]:
-        """What the compiled adjoint answers: asked once, until the kernel is compiled anew."""
-        forward = self.kernel.program(self.signature.types)
-        if self._answers is None or self._answers[0] is not forward:
-            self._answers = forward, self._ask()
-        return self._answers[1]
+        """What the compiled adjoint answers."""
+        known = self.known
+        if known.answers is None:
+            reads, unread = self._ask()
+            looks = callable(self.dim) or any(map(callable, self.signature.shapes.values()))
+            known.answers = reads, frozenset() if looks else unread
+        return known.answers
 
     def _ask(self) -> tuple[bool, frozenset[int]]:
         sig, grids = self.signature, self._grids()
         if self.block_dim is not None and self.kernel.asks_about_blocks:
             return True, frozenset()  # each grid may have a program of its own
-        forward = self.kernel.program(sig.types)
+        forward = self.known.forward
         if any(forward.over(dims).effects.serial for dims in grids):
             return True, frozenset()  # one thread and several have different adjoints, of which one may be refused
         reads: set[int] = set()
@@ -162,7 +172,7 @@ class KernelBody:
             return [()]
         if not callable(self.dim):
             return [grid_dims(self.kernel.key, self.dim)]
-        asked = self.kernel.program(self.signature.types).tid_ndim
+        asked = self.known.forward.tid_ndim
         return [()] if asked == MAX_DIMS else [(), (*[1] * asked, 2)]
 
     @functools.cached_property
@@ -178,28 +188,37 @@ class KernelBody:
         self, grads: Sequence[Any], args: Sequence[Any], results: Sequence[Any], needs: Sequence[bool]
     ) -> list[Any]:
         """Run the adjoint."""
-        sig, tensors = self.signature, self.signature.tensors
-        given = sig.parameters(args)
-        shapes = {i: a.shape for i, a in zip(sig.inputs, args, strict=True) if i in sig.given_tensors}
-        adjoints: dict[int, Any] = {
-            i: tensors.zeros(shapes[i] if i in sig.arrays else (1, *shapes[i]), sig.dtypes[i])
-            for i, needed in zip(sig.wrt, needs, strict=True)
-            if needed and i not in sig.in_out
-        }
-        for i, grad in zip(sig.from_outputs, grads, strict=True):
-            # a copy: the reverse sweep consumes the adjoint of what the kernel overwrites
-            adjoints[i] = tensors.copy(grad)
-        originals = list(given)
-        for k, (i, shape) in enumerate(zip(sig.outputs, sig.output_shapes(args), strict=True)):
+        sig, tensors, start = self.signature, self.signature.tensors, self._start(needs)
+        adjoints = start.adjoints(sig, grads, args)
+        originals = sig.parameters(args)
+        given = list(originals)
+        for k, i in enumerate(sig.outputs):
             if results:
                 given[i] = results[k]
             elif given[i] is None:  # the adjoint does not read it
-                given[i] = adjoints[i] if i in adjoints else tensors.empty(shape, sig.dtypes[i])
-        given = [tensors.empty(x.shape, x.dtype) if isinstance(x, Absent) else x for x in given]
-        wanted = [i for i, needed in zip(sig.wrt, needs, strict=True) if needed]
+                given[i] = adjoints[i] if i in adjoints else tensors.empty(sig.output_shapes(args)[k], sig.dtypes[i])
+        given = [tensors.empty(x.shape, x.dtype) if type(x) is Absent else x for x in given]
         with not_recorded():
-            self._run_adjoint(self.record(given, args), originals, adjoints)
-        return [adjoints[i] if i in sig.arrays else adjoints[i].reshape(shapes[i]) for i in wanted]
+            if not self._run_known(start, args, given, adjoints):
+                self._run_adjoint(self.record(given, args), originals, adjoints)
+        return [
+            adjoints[i] if is_array else adjoints[i].reshape(args[place].shape) for i, place, is_array in start.wanted
+        ]
+
+    def _start(self, needs: Sequence[bool]) -> Start:
+        key = tuple(needs)
+        found = self._starts.get(key)
+        if found is None:
+            found = self._starts[key] = Start.of(self.signature, key)
+        return found
+
+    def _run_known(self, start: Start, args: Sequence[Any], given: list[Any], adjoints: dict[int, Any]) -> bool:
+        """Launch an adjoint that is known to serve all calls, false where there is none or it declines."""
+        program = self.known.serving.get(start.order)
+        if program is None or program.dispatcher is None:
+            return False
+        grid = self._dims(args, [given[i] for i in self.signature.outputs])
+        return program.dispatcher.try_launch(grid, [*given, *[adjoints[i] for i in start.order]], (), None)
 
     def _run_adjoint(self, record: Record, originals: list[Any], adjoints: dict[int, Any]) -> None:
         sig, given = self.signature, record.args
@@ -222,13 +241,78 @@ class KernelBody:
         """Return the kernel's adjoint; looked up once, until the kernel is compiled anew."""
         wrt = tuple(sorted(adjoints))
         forward = record.kernel.program(self.signature.types).over(record.dims)
-        key = record.kernel, wrt, forward.in_order(record.dims), forward.shares_indices
-        known = self._adjoints.get(key)
-        if known is not None and known[0] is forward:
-            return known[1]
-        program = adjoint_program(record, adjoints)
-        self._adjoints[key] = forward, program
-        return program
+        key = forward, wrt, forward.in_order(record.dims)
+        known = self.known
+        if key not in known.adjoints:
+            program = adjoint_program(record, adjoints)
+            known.adjoints[key] = program
+            if program is not None and self._serves_all(forward, program):
+                known.serving[wrt] = program
+        return known.adjoints[key]
+
+    def _serves_all(self, forward: Program, program: Program) -> bool:
+        """Whether all calls run one adjoint, and it takes their arguments and adjoints alone."""
+        if self.block_dim is not None or callable(self.dim):
+            return False
+        effects = program.effects
+        return not (forward.effects.serial or effects.prelaunch_copies or effects.objects)
+
+
+class Known:
+    """What follows from the code of an operator's kernel.
+
+    Attributes:
+        generation: That of the kernel, whose code it is.
+        answers: Whether adjoints read the results, and the positions of arrays of which they read no elements.
+        adjoints: The adjoints of the programs of the kernel, by which arrays have gradients and whether its threads run
+            in order; None where there is none.
+        serving: Of them those that serve all calls, by which arrays have gradients.
+    """
+
+    def __init__(self, kernel: Kernel, signature: OpSignature) -> None:
+        self.generation = kernel.generation
+        self._kernel = kernel
+        self._types = signature.types
+        self.answers: tuple[bool, frozenset[int]] | None = None
+        self.adjoints: dict[tuple[Program, tuple[int, ...], bool], Program | None] = {}
+        self.serving: dict[tuple[int, ...], Program] = {}
+
+    @functools.cached_property
+    def forward(self) -> Program:
+        """The kernel's program."""
+        return self._kernel.program(self._types)
+
+
+class Start(NamedTuple):
+    """How the adjoints of a backward pass begin, by which gradients are wanted.
+
+    Attributes:
+        wanted: Position, place among the arguments and whether it is an array, of what wants a gradient.
+        zeros: Of them those whose gradient begins as zeros.
+        order: The positions of all adjoints.
+    """
+
+    wanted: list[tuple[int, int, bool]]
+    zeros: list[tuple[int, int, bool]]
+    order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sig: OpSignature, needs: Sequence[bool]) -> Start:
+        """Return how they begin where ``needs`` marks those of ``sig.wrt`` that want a gradient."""
+        wanted = [(i, sig.inputs.index(i), i in sig.arrays) for i, needed in zip(sig.wrt, needs, strict=True) if needed]
+        zeros = [row for row in wanted if row[0] not in sig.in_out]
+        return cls(wanted, zeros, tuple(sorted({*(i for i, _, _ in zeros), *sig.from_outputs})))
+
+    def adjoints(self, sig: OpSignature, grads: Sequence[Any], args: Sequence[Any]) -> dict[int, Any]:
+        """Return the adjoint of each parameter that has one."""
+        tensors = sig.tensors
+        found: dict[int, Any] = {}
+        for i, place, is_array in self.zeros:
+            shape = args[place].shape
+            found[i] = tensors.zeros(shape if is_array else (1, *shape), sig.dtypes[i])
+        for i, grad in zip(sig.from_outputs, grads, strict=True):
+            found[i] = tensors.copy(grad)  # the reverse sweep consumes the adjoint of what the kernel overwrites
+        return found
 
 
 class FunctionBody:

@@ -42,6 +42,9 @@ class Tensors(Protocol):
     def zeros(self, shape: Any, dtype: Any) -> Any:
         """Return a tensor of zeros in the host's memory."""
 
+    def zeros_like(self, t: Any) -> Any:
+        """Return contiguous zeros of the shape and dtype of a tensor in the host's memory."""
+
     def empty(self, shape: Any, dtype: Any) -> Any:
         """Return a tensor of anything in the host's memory."""
 
@@ -58,12 +61,14 @@ class Tensors(Protocol):
         """Return a tensor over the memory of an array."""
 
 
-@dataclass(frozen=True)
 class Absent:
     """Stands for a tensor whose elements nobody reads: a backward pass needs no more of it than this."""
 
-    shape: Any
-    dtype: Any
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Any, dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
 
 
 @dataclass(frozen=True)
@@ -207,52 +212,67 @@ class OpSignature:
         Raises:
             ValueError: A given rule yields another number of dimensions than the parameter has.
         """
-        by_position = dict(zip(self.inputs, args, strict=True))
-        found: list[tuple[Any, ...]] = []
-        for i in self.outputs:
-            if i in self.in_out:
-                found.append(tuple(by_position[i].shape))
-                continue
-            rule, ndim = self.shapes.get(i), self.array_type(i).ndim
-            if rule is None:
-                outer = tuple(by_position[self.arrays[0]].shape[:ndim])
-            else:
-                given = rule(*args) if callable(rule) else rule
-                outer = tuple(given) if isinstance(given, Sequence) else (given,)
-            if len(outer) != ndim:
-                raise ValueError(
-                    f"operator `{self.name}`: the shape of `{self.names[i]}` has to have {ndim} dimensions, got {outer}"
-                )
-            found.append((*outer, *self.element_shapes[i]))
-        return found
+        return [self._output_shape(i, args) for i in self.outputs]
+
+    def _output_shape(self, i: int, args: Sequence[Any]) -> tuple[Any, ...]:
+        if i in self.in_out:
+            return tuple(args[self.inputs.index(i)].shape)
+        rule, ndim = self.shapes.get(i), self.array_type(i).ndim
+        if rule is None:
+            outer = tuple(args[self.inputs.index(self.arrays[0])].shape[:ndim])
+        else:
+            given = rule(*args) if callable(rule) else rule
+            outer = tuple(given) if isinstance(given, Sequence) else (given,)
+        if len(outer) != ndim:
+            raise ValueError(
+                f"operator `{self.name}`: the shape of `{self.names[i]}` has to have {ndim} dimensions, got {outer}"
+            )
+        return (*outer, *self.element_shapes[i])
 
     def new_outputs(self, args: Sequence[Any]) -> list[Any]:
         """Return tensors for the results: zeros, or a copy of the argument."""
-        by_position = dict(zip(self.inputs, args, strict=True))
-        found = []
-        for i, shape in zip(self.outputs, self.output_shapes(args), strict=True):
-            if i in self.in_out:
-                found.append(self.tensors.copy(by_position[i]))
-            else:
-                found.append(self.tensors.zeros(shape, self.dtypes[i]))
-        return found
+        return [make(args) for make in self._makers]
+
+    @functools.cached_property
+    def _makers(self) -> list[Callable[[Sequence[Any]], Any]]:
+        """For each result what makes its tensor: found once, since calls are short."""
+        return [self._maker(i) for i in self.outputs]
+
+    def _maker(self, i: int) -> Callable[[Sequence[Any]], Any]:
+        tensors, dtype = self.tensors, self.dtypes[i]
+        if i in self.in_out:
+            place = self.inputs.index(i)
+            return lambda args: tensors.copy(args[place])
+        if i not in self.shapes:
+            first = self.arrays[0]
+            place = self.inputs.index(first)
+            of_both = (self.array_type(k).ndim for k in (i, first)), (self.element_shapes[k] for k in (i, first))
+            if self.dtypes[first] == dtype and all(len({*pair}) == 1 for pair in of_both):
+                return lambda args: tensors.zeros_like(args[place])
+        return lambda args: tensors.zeros(self._output_shape(i, args), dtype)
 
     def parameters(self, args: Sequence[Any]) -> list[Any]:
         """Return ``args`` by parameter, None for the pure outputs; tensors resolved, components made values."""
         found: list[Any] = [None] * len(self.types)
-        for i, value in zip(self.inputs, args, strict=True):
-            t = self.types[i]
-            if isinstance(value, Absent):
-                found[i] = value
-            elif isinstance(t, ir.Array):
-                found[i] = self.tensors.plain(value)
-            elif i in self.as_tensors:
-                found[i] = convert(self.site(i), value.item() if isinstance(t, ir.Scalar) else value.tolist())
-            elif isinstance(t, ir.Scalar):
-                found[i] = value
-            else:
-                found[i] = convert(self.site(i), np.reshape(value, ir.element_shape(t)))
+        for place, i, load in self._loads:
+            value = args[place]
+            found[i] = value if load is None or type(value) is Absent else load(value)
         return found
+
+    @functools.cached_property
+    def _loads(self) -> list[tuple[int, int, Callable[[Any], Any] | None]]:
+        """For each argument: place, position, and what makes a launch's argument of it; None where it is one."""
+        return [(place, i, self._load(i)) for place, i in enumerate(self.inputs)]
+
+    def _load(self, i: int) -> Callable[[Any], Any] | None:
+        t, site = self.types[i], self.site(i)
+        if isinstance(t, ir.Array):
+            return self.tensors.plain
+        if isinstance(t, ir.Scalar):
+            return (lambda value: convert(site, value.item())) if i in self.as_tensors else None
+        if i in self.as_tensors:
+            return lambda value: convert(site, value.tolist())
+        return lambda value: convert(site, np.reshape(value, ir.element_shape(t)))
 
     def as_array(self, position: int, tensor: Any) -> array:
         """Return an array over a tensor, as the parameter at ``position`` takes it, or its adjoint."""

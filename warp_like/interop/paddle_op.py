@@ -49,6 +49,10 @@ class PaddleTensors:
         """Return zeros, whatever the default device is."""
         return self._fresh(self._paddle.zeros, shape, dtype, zero=True)
 
+    def zeros_like(self, t: Any) -> Any:
+        """Return zeros of a tensor's shape and dtype."""
+        return self._fresh(self._paddle.zeros, t.shape, t.dtype, zero=True)
+
     def empty(self, shape: Any, dtype: Any) -> Any:
         """Return anything, whatever the default device is."""
         return self._fresh(self._paddle.empty, shape, dtype, zero=False)

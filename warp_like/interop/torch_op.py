@@ -44,6 +44,10 @@ class TorchTensors:
         """Return zeros, whatever the default device is."""
         return self._torch.zeros(shape, dtype=dtype, device="cpu")
 
+    def zeros_like(self, t: Any) -> Any:
+        """Return zeros of a tensor's shape and dtype."""
+        return self._torch.zeros_like(t, memory_format=self._torch.contiguous_format)
+
     def empty(self, shape: Any, dtype: Any) -> Any:
         """Return anything, whatever the default device is."""
         return self._torch.empty(shape, dtype=dtype, device="cpu")

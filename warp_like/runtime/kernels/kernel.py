@@ -87,6 +87,7 @@ class Kernel(ByName, _native.Launchable):
         cpu_block_dim: On the CPU, or on CUDA if it works on tiles, the threads of a block (see ``in_blocks``).
         cpu_block_axis: The axis of the grid on which they lie where they work together; then the grid is one of blocks.
         cpu_block_rest: The threads of the last block along that axis; 0 where they are as many as in the others.
+        generation: How often programs or adjoints have been forgotten: who keeps some of them looks whether it changed.
         base: The kernel that this is with other options (see ``with_options``), or None.
         generic: The generic kernel that this is an instance of, or None.
         first: The kernel of which this is another edition, or None. Code is made for the values that names in it have;
@@ -120,6 +121,7 @@ class Kernel(ByName, _native.Launchable):
         self._programs: dict[tuple[Any, ...], Program] = {}
         self._instances: dict[tuple[Type, ...], Kernel] = {}
         self.launched: dict[tuple[Any, ...], Kernel] = {}
+        self.generation = 0
         self._with_options: dict[frozenset[tuple[str, str]], Kernel] = {}
         self._captured: Watched | None = None
         self._renew = False  # whether functions that it calls have been given gradients since
@@ -443,6 +445,7 @@ class Kernel(ByName, _native.Launchable):
 
     def forget_adjoints(self) -> None:
         """Let adjoint launches, those of recorded launches too, be checked anew."""
+        self.generation += 1
         for dispatcher in self._dispatchers():
             dispatcher.forget_adjoints()
 

@@ -30,6 +30,8 @@ stream_captures: list[Any] = []
 
 def stream_capture() -> Any:
     """Return the graph into which this thread captures a stream, a ``StreamGraph``; None where it doesn't."""
+    if not stream_captures:  # the usual case, which each call of an operator asks about
+        return None
     return next((graph for graph in stream_captures if graph.thread == threading.get_ident()), None)
 
 
