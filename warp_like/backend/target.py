@@ -84,6 +84,11 @@ class Target(Frozen):
         return 256 if "avx" in self.feature_set else 128
 
     @property
+    def has_masked_gathers(self) -> bool:
+        """Whether an instruction reads elements at several addresses for some lanes, as fast as loads would."""
+        return "avx512f" in self.feature_set
+
+    @property
     def vector_registers(self) -> int:
         """How many vector registers there are."""
         return 32 if "avx512f" in self.feature_set or self.triple.startswith("aarch64") else 16

@@ -350,3 +350,34 @@ def test_the_gradient_of_updates_in_place(width, n):
         for _ in range(counts[i]):
             s, ds = (s * s + 0.1, 2 * s * ds) if s < 2 else (np.sqrt(s), ds * 0.5 / np.sqrt(s))
         np.testing.assert_allclose(got[i], ds, rtol=1e-9)
+
+
+# --- floats to integers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", [wp.float32, wp.float64, wp.float16])
+def test_floats_become_integers_as_in_one_thread(source):
+    """Of lanes, all at once: too large ones end at the limits, and NaN is 0."""
+    kinds = [wp.int8, wp.uint8, wp.int16, wp.uint16, wp.int32, wp.uint32, wp.int64]
+
+    @wp.kernel(module="unique")
+    def casts(
+        x: wp.array(dtype=source), a: wp.array(dtype=wp.int8), b: wp.array(dtype=wp.uint8),
+        c: wp.array(dtype=wp.int16), d: wp.array(dtype=wp.uint16), e: wp.array(dtype=wp.int32),
+        f: wp.array(dtype=wp.uint32), g: wp.array(dtype=wp.int64),
+    ):  # fmt: skip
+        i = wp.tid()
+        a[i], b[i], c[i], d[i] = wp.int8(x[i]), wp.uint8(x[i]), wp.int16(x[i]), wp.uint16(x[i])
+        e[i], f[i], g[i] = wp.int32(x[i]), wp.uint32(x[i]), wp.int64(x[i])
+
+    edges = [2.0**n + d for n in (7, 8, 15, 16, 31, 32, 63) for d in (-129, -1.5, -1, -0.5, 0, 0.5, 1, 300)]
+    some = [0.0, 0.5, 0.99, 1e-40, 2.0**31 - 128, 2.0**31 - 64, 1e30, np.inf, np.nan]
+    with np.errstate(over="ignore"):
+        x = np.array([s * v for v in edges + some for s in (1, -1)]).astype(source.__name__)
+    for width in (1, 8, 16):
+        got = [wp.zeros(len(x), dtype=t) for t in kinds]
+        wp.launch(casts, len(x), inputs=[x], outputs=got, options={"vector_width": width})
+        for t, found in zip(kinds, got, strict=True):
+            limits = np.iinfo(found.numpy().dtype)
+            wanted = [0 if np.isnan(v) else min(max(v, limits.min), limits.max) for v in x.tolist()]
+            assert found.list() == [int(v) for v in wanted], (width, t)

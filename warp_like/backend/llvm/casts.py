@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from warp_like.backend.llvm.values import beside, constant, is_half, memory_type, register_type, suffix, vector
+from warp_like.backend.llvm.values import (
+    LaneScalar,
+    beside,
+    constant,
+    is_half,
+    memory_type,
+    one_lane,
+    register_type,
+    suffix,
+    vector,
+)
 from warp_like.backend.llvm.writer import Writer
+from warp_like.ir.literal import int_range
 from warp_like.ir.types import Scalar, float32, float64, int32, uint16
 
 _SINCE_BFLOAT = 80
@@ -93,9 +104,29 @@ def _int_to_float(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
 def _float_to_int(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     if w.target.is_cuda and to.bits >= 32:
         return _by_hardware(w, x, source, to)
+    if isinstance(source, LaneScalar) and to.bits <= 32 and (to.is_signed or to.bits < 32):
+        return _clamped(w, x, source, to)
     how = "fptosi" if to.is_signed else "fptoui"
     name = f"llvm.{how}.sat.{suffix(to)}.{suffix(source)}"
     return w.intrinsic(name, register_type(to), [register_type(source)], [x])
+
+
+def _clamped(w: Writer, x: str, source: LaneScalar, to: Scalar) -> str:
+    """A vector as integers of up to 32 bits, with signs or fewer: LLVM's own way converts lane by lane on x86."""
+    reg, test, whole = register_type(source), vector("i1", source), beside(int32, source)
+    low, high = int_range(one_lane(to))
+    # The largest int32 is no float32: what is above the one below it is set afterwards.
+    most = 2**31 - 128 if source.bits == 32 and to.bits == 32 else high
+    x = w.select(w.op(f"fcmp ord {reg} {x}, {x}"), reg, x, constant(0, source), test)
+    bounded = w.select(w.op(f"fcmp ogt {reg} {x}, {constant(low, source)}"), reg, x, constant(low, source), test)
+    bounded = w.select(
+        w.op(f"fcmp olt {reg} {bounded}, {constant(most, source)}"), reg, bounded, constant(most, source), test
+    )
+    made = w.op(f"fptosi {reg} {bounded} to {register_type(whole)}")
+    if most != high:
+        above = w.op(f"fcmp oge {reg} {x}, {constant(2**31, source)}")
+        made = w.select(above, register_type(whole), constant(high, whole), made, test)
+    return _int_to_int(w, made, whole, to)
 
 
 def _by_hardware(w: Writer, x: str, source: Scalar, to: Scalar) -> str:

@@ -8,6 +8,9 @@ from warp_like.backend.llvm.values import LaneScalar, constant, register_type, s
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import Scalar
 
+_ZERO, _LARGEST = "@wl_zero", 8
+"""What lanes read that are off, and the bytes of the largest scalar."""
+
 
 def typed(t: Scalar, lanes: int) -> str:
     """Return the LLVM type of ``lanes`` values of the type of one lane of ``t``."""
@@ -100,7 +103,13 @@ def gather(w: Writer, t: LaneScalar, pointers: str, mask: str | None = None, not
     reg, addresses, test = register_type(t), f"<{t.width} x ptr>", f"<{t.width} x i1>"
     name = f"llvm.masked.gather.{suffix(t)}.v{t.width}p0"
     w.declare(name, f"{reg} @{name}({addresses}, i32, {test}, {reg})")
-    on = constant(True, LaneScalar("bool", 8, t.width)) if mask is None else mask
+    on = constant(True, LaneScalar("bool", 8, t.width))
+    if mask is not None and w.target.has_masked_gathers:
+        on = mask
+    elif mask is not None:
+        # LLVM would branch for each lane. So other lanes read a zero of the module's.
+        w.helper(_ZERO, f"{_ZERO} = private constant [{_LARGEST} x i8] zeroinitializer, align {_LARGEST}")
+        pointers = w.select(mask, addresses, pointers, f"splat (ptr {_ZERO})", test)
     given = f"{addresses} {pointers}, i32 {t.bits // 8}, {test} {on}, {reg} zeroinitializer"
     return w.op(f"call {reg} @{name}({given}){note}")
 

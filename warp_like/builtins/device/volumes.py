@@ -34,8 +34,8 @@ def root_child(id, grid, i, j, k):
     return place, inner
 
 
-def leaf(id, i, j, k):
-    # The byte offset of a tile, or that of the value that stands for it, and whether it is a tile.
+def tree_leaf(id, i, j, k):
+    # The byte offset of a tile, or that of the value that stands for it, and whether it is a tile: down the tree.
     grid = _volume(id, "grid")
     at, inner = _volume_root_child(id, grid, i, j, k)
     if inner:
@@ -45,6 +45,28 @@ def leaf(id, i, j, k):
         if inner:
             m = (((i & 127) >> 3) << 8) | (((j & 127) >> 3) << 4) | ((k & 127) >> 3)
             at, inner = _volume_child(grid, at, int64(544), int64(_volume(id, "lower_table")), stride, m)
+    return at, inner
+
+
+def rows(id, i, j, k):
+    # Where in the table a tile is, along each axis; what is beyond the table is at its edge.
+    ny, nz = int32(_volume(id, "table_ny")), int32(_volume(id, "table_nz"))
+    x = clamp((i >> 3) - int32(_volume(id, "table_x")), 0, int32(_volume(id, "table_nx")) - 1)
+    y = clamp((j >> 3) - int32(_volume(id, "table_y")), 0, ny - 1)
+    return x * ny * nz, y * nz, clamp((k >> 3) - int32(_volume(id, "table_z")), 0, nz - 1)
+
+
+def leaf(id, i, j, k):
+    # As `tree_leaf`, by the table where there is one.
+    at, inner = int64(0), False
+    table = _volume(id, "table")
+    if table != uint64(0):
+        x, y, z = _volume_rows(id, i, j, k)
+        word = _constant_at(table, x + y + z, int32)
+        inner = word >= 0
+        at = int64(where(inner, word, ~word)) << int64(2)
+    else:
+        at, inner = _volume_tree_leaf(id, i, j, k)
     return at, inner
 
 
@@ -68,19 +90,39 @@ def place(id, i, j, k):
     return at, inner
 
 
+def table_cell(id, i, j, k, bits):
+    # As `cell`, by the table. Numbers are in words of 4 bytes, and no branch depends on the place.
+    table = _volume(id, "table")
+    x0, y0, z0 = _volume_rows(id, i, j, k)
+    x1, y1, z1 = _volume_rows(id, i + 1, j + 1, k + 1)
+    size, values = int32(_volume(id, "value_size")) >> 2, int32(_volume(id, "leaf_values")) >> 2
+    u0, v0, w0 = values + ((i & 7) << 6) * size, ((j & 7) << 3) * size, (k & 7) * size
+    u1, v1, w1 = values + (((i + 1) & 7) << 6) * size, (((j + 1) & 7) << 3) * size, ((k + 1) & 7) * size
+    found = _eight(uint64(0))
+    for n in range(8):
+        word = _constant_at(table, where(n >> 2, x1, x0) + where((n >> 1) & 1, y1, y0) + where(n & 1, z1, z0), int32)
+        outside = word >> 31  # all bits, where a value stands for the tile
+        inside = where(n >> 2, u1, u0) + where((n >> 1) & 1, v1, v0) + where(n & 1, w1, w0)
+        found[n] = uint64((word ^ outside) + (inside & ~outside)) >> uint64(bits - 2)
+    return found
+
+
 def cell(id, i, j, k, bits):
     # Where the values at the eight corners of a cube of voxels are, in units of `1 << bits` bytes; the last axis goes first.
     found = _eight(uint64(0))
     if id != uint64(0):
-        first, inner = _volume_voxel(id, i, j, k)
-        together = inner and (i & 7) != 7 and (j & 7) != 7 and (k & 7) != 7
-        size = int64(_volume(id, "value_size"))
-        for n in range(8):
-            a, b, c = n >> 2, (n >> 1) & 1, n & 1
-            at = first + int64((a << 6) | (b << 3) | c) * size
-            if not together and n > 0:
-                at, inner = _volume_voxel(id, i + a, j + b, k + c)
-            found[n] = uint64(at) >> uint64(bits)
+        if _volume(id, "table") != uint64(0):
+            found = _volume_table_cell(id, i, j, k, bits)
+        else:
+            first, inner = _volume_voxel(id, i, j, k)
+            together = inner and (i & 7) != 7 and (j & 7) != 7 and (k & 7) != 7
+            size = int64(_volume(id, "value_size"))
+            for n in range(8):
+                a, b, c = n >> 2, (n >> 1) & 1, n & 1
+                at = first + int64((a << 6) | (b << 3) | c) * size
+                if not together and n > 0:
+                    at, inner = _volume_voxel(id, i + a, j + b, k + c)
+                found[n] = uint64(at) >> uint64(bits)
     return found
 
 

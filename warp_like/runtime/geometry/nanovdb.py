@@ -91,6 +91,11 @@ class Layout(Frozen):
     leaf_values: int
     leaf_size: int
 
+    @property
+    def tables(self) -> tuple[tuple[int, int, int, int], ...]:
+        """Of upper and lower nodes: the bits of a coordinate, where the mask and the table are, the bits below."""
+        return (5, 4128, self.upper_table, 7), (4, 544, self.lower_table, 3)
+
     @staticmethod
     def of(values: Values) -> Layout:
         """The layout by the rules of C, with nodes and tables of values at multiples of 32."""
@@ -150,6 +155,8 @@ class Grid:
         root: Where its root begins.
         leaves: Where its tiles begin.
         origins: The first voxel of each tile, ``(tiles, 3)``.
+        cubes: Where the values are that the root has for whole cubes, and the first voxel of each.
+        levels: Where upper nodes begin, and the first voxel of each; then the same of lower nodes.
         lower_count: How many lower nodes there are.
         upper_count: How many upper nodes there are.
         indexing: How voxels get numbers.
@@ -212,14 +219,16 @@ class Grid:
         cubes = [[int(k) >> shift & 0x1FFFFF for shift in (42, 21, 0)] for k in keys]
         origins = (np.array(cubes, np.int64).reshape(-1, 3) << 12).astype(np.uint32).view(np.int32).astype(np.int64)
         inner = below != 0
+        self.cubes = table + np.flatnonzero(~inner) * it.tile_size + it.tile_value, origins[~inner]
         nodes, origins = self.root + below[inner], origins[inner]
+        self.levels: list[tuple[Bytes, Bytes]] = []
         begins, ends = [np.array([self.root])], [np.array([table + count * it.tile_size])]
-        for name, size, bits, mask, start, step in (
-            ("an upper node", it.upper_size, 5, 4128, it.upper_table, 7),
-            ("a lower node", it.lower_size, 4, 544, it.lower_table, 3),
+        for name, size, (bits, mask, start, step) in zip(
+            ("an upper node", "a lower node"), (it.upper_size, it.lower_size), it.tables, strict=True
         ):
             self._require(nodes, size, name)
             self.upper_count, self.lower_count = self.lower_count, len(nodes)
+            self.levels.append((nodes, origins))
             begins, ends = [*begins, nodes], [*ends, nodes + size]
             found = [self._children(node, bits, mask, start) for node in nodes]
             places = [np.stack([n >> 2 * bits, n >> bits & (1 << bits) - 1, n & (1 << bits) - 1], 1) for n, _ in found]
@@ -289,11 +298,16 @@ class Grid:
         return _text(bytes(self.data[40:296]))
 
     def _children(self, node: int, bits: int, mask: int, start: int) -> tuple[Bytes, Bytes]:
+        held, rows = self.entries(node, bits, mask, start)
+        n = np.flatnonzero(held)
+        return n, node + rows[n, :8].copy().view(np.int64)[:, 0]
+
+    def entries(self, node: int, bits: int, mask: int, start: int) -> tuple[Bytes, Bytes]:
+        """Which of a node's ``1 << 3 * bits`` parts are nodes, and the bytes of each: an offset, or a value."""
         count = 1 << 3 * bits
         held = np.unpackbits(self.data[node + mask : node + mask + count // 8], bitorder="little")
-        n = np.flatnonzero(held)
         rows = self.data[node + start : node + start + count * self.layout.stride].reshape(count, self.layout.stride)
-        return n, node + rows[n, :8].copy().view(np.int64)[:, 0]
+        return held, rows
 
     @property
     def words(self) -> dict[str, int]:
