@@ -1,4 +1,4 @@
-"""Running the LLVM IR that is made for CUDA on the CPU: what a launch computes, without a GPU.
+"""Running the LLVM IR that is made for GPUs on the CPU: what a launch computes, without a GPU.
 
 The text that becomes PTX is compiled for this machine instead, with the address spaces taken out and the special
 registers read from memory. So the loop over the grid, the arena of the adjoint's stack, the fault record and all
@@ -23,11 +23,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.amd_emulation import as_for_cuda
 from tests.backend.running import pack
 from warp_like.backend.compile import entry_name
 from warp_like.backend.cpu import compile_object, load
 from warp_like.backend.llvm.entry import Lowered, covers, lower_entry
-from warp_like.backend.target import Options, cuda_target, host_target
+from warp_like.backend.llvm.simt import simt_of
+from warp_like.backend.target import Options, amd_target, cuda_target, host_target
 from warp_like.base.contract import CUDA_CONTEXT, CUDA_GRID, MAX_DIMS, MAX_NARROW
 from warp_like.base.faults import explain
 from warp_like.ir.core import Function
@@ -158,15 +160,18 @@ def packed_grid(dims: tuple[int, ...]) -> bytes:
 
 
 class CudaKernel:
-    """A kernel as it is compiled for CUDA."""
+    """A kernel as it is compiled for CUDA, or for an AMD architecture such as ``gfx942``."""
 
     def __init__(self, f: Function, options: Options = Options(), arch: str = "sm_80") -> None:  # noqa: B008 (frozen)
         self.function = f
         self.covers = covers(options, f)
-        lowered = lower_entry(f, cuda_target(arch), options)
+        target = amd_target(arch) if arch.startswith("gfx") else cuda_target(arch)
+        self.lanes = simt_of(target).warp
+        lowered = lower_entry(f, target, options)
         self.faults = lowered.faults
         name = entry_name(f)
-        code = host_object(lowered.text, name, lowered.straight)
+        text = as_for_cuda(lowered.text) if target.is_amd else lowered.text
+        code = host_object(text, name, lowered.straight)
         self._team: _Team | None = None
         self._callbacks = self._make_callbacks()
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
@@ -204,7 +209,7 @@ class CudaKernel:
     def run_blocks(self, thread: Callable[[int, int], None], blocks: int, threads: int, *, whole: bool = False) -> None:
         """Run ``thread(block, number)`` for the threads of one block after the other."""
         for b in range(blocks):
-            team = self._team = _Team(threads, whole)
+            team = self._team = _Team(threads, whole, self.lanes)
             running = [threading.Thread(target=team.run, args=(thread, b, t)) for t in range(threads)]
             for one in running:
                 one.start()
@@ -231,7 +236,8 @@ class CudaKernel:
         capacity = 0 if context is None else context.capacity
 
         def run(b: int, t: int) -> None:
-            registers = struct.pack("=5i", t, threads, b, blocks, t % LANES)
+            # Behind CUDA's registers stand AMD's implicit arguments.
+            registers = struct.pack("=5i3i3H", t, threads, b, blocks, t % self.lanes, blocks, 1, 1, threads, 1, 1)
             self._run(block, extents, total, where, stack, capacity, registers)
 
         return run
@@ -254,6 +260,9 @@ class CudaKernel:
             # The text of prints is another's matter (`tests/backend/test_ptx.py`).
             "vprintf": form(I32, P, P)(lambda *_: 0),
             "wl_activemask": form(I32)(lambda: 1 if self._team is None else self._team.active()),
+            "wl_active_of_all": form(I64)(lambda: 1 if self._team is None else self._team.active()),
+            "wl_ballot_of_all": form(I64, I32)(exchanged(_all_that_vote)),
+            "wl_first": form(I64, I64)(exchanged(lambda given, _: given[min(given)][0])),
             "wl_barrier": form(None, I32)(barrier),
             "wl_match": form(I32, I64)(exchanged(lambda given, _: int(len({x for (x,) in given.values()}) == 1))),
             "wl_shuffle": form(I64, I32, I32, I32, I32)(exchanged(_shuffled)),
@@ -308,6 +317,11 @@ def _voted(given: dict[int, Any], me: int) -> int:
     return ctypes.c_int32(0 if every == 1 and not all(vote for _, vote in given.values()) else bits).value
 
 
+def _all_that_vote(given: dict[int, Any], me: int) -> int:
+    """The lanes that vote yes, as bits."""
+    return ctypes.c_int64(sum(1 << lane for lane, (vote,) in given.items() if vote)).value
+
+
 class _Barrier:
     """Where some threads of a block wait for each other, until the last one that has not ended comes by.
 
@@ -331,10 +345,11 @@ class _Team:
     another one has yet to write, or writes what another one has yet to read, gives a wrong result each time.
     """
 
-    def __init__(self, threads: int, whole: bool) -> None:
+    def __init__(self, threads: int, whole: bool, lanes: int) -> None:
+        self._lanes = lanes
         self.errors: list[BaseException] = []
         self.block = _Barrier(0, threads)
-        self._warps = [_Barrier(first, min(LANES, threads - first)) for first in range(0, threads, LANES)]
+        self._warps = [_Barrier(first, min(lanes, threads - first)) for first in range(0, threads, lanes)]
         self._whole = whole
         self._me = threading.local()
         self._ready = deque(range(threads))
@@ -350,7 +365,7 @@ class _Team:
         self._turns[number].acquire()
         self.noting(thread, block, number)
         self._running -= 1
-        for barrier in (self.block, self._warps[number // LANES]):
+        for barrier in (self.block, self._warps[number // self._lanes]):
             barrier.left -= 1
             self._release(barrier)
         self.give_turn()
@@ -377,7 +392,8 @@ class _Team:
 
     def active(self) -> int:
         """The lanes that come by here, as far as this one sees."""
-        return -1 if self._whole else ctypes.c_int32(1 << self._me.number % LANES).value
+        bits = ctypes.c_int32 if self._lanes == LANES else ctypes.c_int64
+        return -1 if self._whole else bits(1 << self._me.number % self._lanes).value
 
     def wait(self, barrier: _Barrier, value: Any = None) -> dict[int, Any]:
         """Wait for the others at a barrier, and return what each of them gave."""
@@ -401,7 +417,7 @@ class _Team:
 
     def exchange(self, value: Sequence[int], make: Callable[[dict[int, Any], int], int]) -> int:
         """Give the lane's values, and get what is made of those of all lanes and the lane's number."""
-        warp, lane = divmod(self._me.number, LANES)
+        warp, lane = divmod(self._me.number, self._lanes)
         return make(self.wait(self._warps[warp], value), lane)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cuda_emulation import _Team
+from tests.cuda_emulation import LANES, _Team
 
 COUNT = 40  # a warp, and a part of one
 
@@ -15,7 +15,7 @@ def run(thread: Callable[[_Team, int], None]) -> list[BaseException]:
     """Run a block, and return the errors of its threads."""
     from threading import Thread
 
-    team = _Team(COUNT, whole=False)
+    team = _Team(COUNT, whole=False, lanes=LANES)
     running = [Thread(target=team.run, args=(lambda _, number: thread(team, number), 0, n)) for n in range(COUNT)]
     for one in running:
         one.start()

@@ -34,7 +34,7 @@ def test_the_places_are_those_that_ask_for_the_kind() -> None:
     table, _, _ = PAGE.partition("## 6.")
     places = re.findall(r"^\| `(warp_like/[\w/.]+)`", table, re.MULTILINE)
     sources = [p for floor in ("backend", "compiler", "passes") for p in (ROOT / "warp_like" / floor).rglob("*.py")]
-    kinds = re.compile(r"\bis_(cuda|opencl|device)\b")
+    kinds = re.compile(r"\bis_(cuda|amd|gpu|opencl|device)\b")
     asking = {p.relative_to(ROOT).as_posix() for p in sources if kinds.search(p.read_text(encoding="utf-8"))}
     assert len(asking) > 5
     assert {*places} == asking

@@ -1,4 +1,4 @@
-"""The backend's front page: an IR function to LLVM IR, object code, assembly, PTX or SPIR-V.
+"""The backend's front page: an IR function to LLVM IR, object code, assembly, PTX or SPIR-V; for each kind of target.
 
 The functions given are kernels that hold no ``Call`` and no builtin with an ``Expand`` or ``Inline``
 lowering.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from warp_like.backend.call_sites import target_with_calls, with_call_sites
+from warp_like.backend.device_limits import require_supported
 from warp_like.backend.llvm.block import works_in_blocks
 from warp_like.backend.llvm.cuda import stack_size
 from warp_like.backend.llvm.entry import entry_name, lower_entry, uses_stack
@@ -23,6 +24,7 @@ __all__ = [
     "entry_name",
     "lower_to_llvm",
     "stack_size",
+    "to_amd",
     "to_asm",
     "to_cuda",
     "to_object",
@@ -37,8 +39,7 @@ __all__ = [
 
 def lower_to_llvm(function: Function, target: Target, options: Options) -> str:
     """Return the LLVM IR of ``function`` before LLVM's optimisations."""
-    if target.is_opencl:
-        _require_opencl(function, target)
+    require_supported(function, target)
     return lower_entry(function, target, options).text
 
 
@@ -63,11 +64,15 @@ def to_object(function: Function, target: Target, options: Options) -> bytes:
 
 
 def to_asm(function: Function, target: Target, options: Options) -> str:
-    """Return the assembly of ``function`` for the CPU, or for OpenCL the text of its SPIR-V."""
+    """Return the assembly of ``function`` for the CPU or AMD's GPUs, or for OpenCL the text of its SPIR-V."""
     if target.is_opencl:
         from warp_like.backend.spirv import disassembled
 
         return disassembled(lower_to_llvm(function, target, options))
+    if target.is_amd:
+        from warp_like.backend import amdgcn
+
+        return amdgcn.compile_assembly(lower_to_llvm(function, target, options), target, flushes=options.fast_math)
     from warp_like.backend.cpu import compile_assembly
 
     return compile_assembly(lower_entry(function, target, options), target)
@@ -76,7 +81,7 @@ def to_asm(function: Function, target: Target, options: Options) -> str:
 class DeviceCode(NamedTuple):
     """Code for a device, and the errors that it reports by number.
 
-    For CUDA it is PTX or, for a target that is ``assembled``, a cubin; for OpenCL SPIR-V.
+    For CUDA it is PTX or, for a target that is ``assembled``, a cubin; for OpenCL SPIR-V; for AMD's GPUs an object.
     """
 
     data: bytes
@@ -119,12 +124,20 @@ def to_spirv(function: Function, target: Target, options: Options) -> DeviceCode
     """
     from warp_like.backend.spirv import compile_spirv
 
-    _require_opencl(function, target)
+    require_supported(function, target)
     lowered = lower_entry(function, target, options)
     return DeviceCode(compile_spirv(lowered.text), lowered.faults)
 
 
-def _require_opencl(function: Function, target: Target) -> None:
-    from warp_like.backend.opencl_limits import require_opencl
+def to_amd(function: Function, target: Target, options: Options) -> DeviceCode:
+    """Return the object of ``function`` for one of AMD's GPUs, as its linker takes it.
 
-    require_opencl(function, target)
+    Raises:
+        WarpCodegenError: It does something that code for these GPUs can't do.
+        RuntimeError: It needs math functions, whose library is not on this machine.
+    """
+    from warp_like.backend import amdgcn
+
+    require_supported(function, target)
+    lowered = lower_entry(function, target, options)
+    return DeviceCode(amdgcn.compile_object(lowered.text, target, flushes=options.fast_math), lowered.faults)

@@ -1,4 +1,4 @@
-"""The common part of the CPU and the NVPTX compilers: LLVM's initialisation, parsing, the optimisation pipeline.
+"""The common part of the compilers for the CPU and for GPUs: LLVM's initialisation, parsing, the optimisation pipeline.
 
 LLVM is used by one thread at a time, under ``LOCK``.
 """
@@ -108,6 +108,18 @@ def run_passes(llvm: Any, names: tuple[str, ...], module: Any, machine: Any) -> 
     for name in names:
         getattr(passes, name)()
     _run(passes, _builder(machine, 2), module)
+
+
+def link_internally(llvm: Any, module: Any, machine: Any, bitcode: bytes) -> None:
+    """Link a library's functions into ``module``, all of them internal so that unused ones are dropped."""
+    own = {f.name for f in module.functions if not f.is_declaration}
+    library = llvm.parse_bitcode(bitcode, context=module._context)
+    library.triple = machine.triple
+    library.data_layout = str(machine.target_data)
+    module.link_in(library)
+    for function in module.functions:
+        if not function.is_declaration and function.name not in own:
+            function.linkage = "internal"
 
 
 def optimize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from warp_like.backend.libdevice import describe_tool, require_disassembler, require_libdevice, require_ptxas
-from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parsed, run_passes
+from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, link_internally, optimize, parsed, run_passes
 from warp_like.backend.target import FIRST_TOOLKIT, Target, cuda_target
 from warp_like.base.errors import WarpCodegenError
 
@@ -40,7 +40,7 @@ def compile_ptx(text: str, target: Target) -> str:
         called = frozenset(_LIBDEVICE_CALL.findall(text))
         with parsed(llvm, text, machine) as module:
             if called:
-                _link(llvm, module, machine, _bitcode_of(called, target))
+                link_internally(llvm, module, machine, _bitcode_of(called, target))
             optimize(llvm, module, machine, vectorize=False)
             return _with_room_for_parameters(str(machine.emit_assembly(module)))
 
@@ -144,20 +144,8 @@ def _bitcode_of(called: frozenset[str], target: Target) -> bytes:
     llvm, machine = _machine(target)
     calls = "".join(f"declare void @{name}()\n" for name in sorted(called))
     with parsed(llvm, calls, machine) as module:
-        _link(llvm, module, machine, require_libdevice(called).read_bytes())
+        link_internally(llvm, module, machine, require_libdevice(called).read_bytes())
         for name in called:
             module.get_function(name).linkage = "external"
         run_passes(llvm, ("add_global_dead_code_eliminate_pass",), module, machine)
         return bytes(module.as_bitcode())
-
-
-def _link(llvm: Any, module: Any, machine: Any, bitcode: bytes) -> None:
-    """Link a library's functions into ``module``, all of them internal so that unused ones are dropped."""
-    own = {f.name for f in module.functions if not f.is_declaration}
-    library = llvm.parse_bitcode(bitcode, context=module._context)
-    library.triple = machine.triple
-    library.data_layout = str(machine.target_data)
-    module.link_in(library)
-    for function in module.functions:
-        if not function.is_declaration and function.name not in own:
-            function.linkage = "internal"

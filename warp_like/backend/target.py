@@ -15,8 +15,9 @@ class Target(Frozen):
     """The machine that code is made for.
 
     Args:
-        kind: ``cpu``, ``cuda`` or ``opencl``.
-        name: The processor (``znver4``), the CUDA architecture (``sm_80``), or ``spirv64`` for OpenCL.
+        kind: ``cpu``, ``cuda``, ``amd`` or ``opencl``.
+        name: The processor (``znver4``), the architecture of CUDA (``sm_80``) or AMD (``gfx942``), or ``spirv64`` for
+            OpenCL.
         features: LLVM's feature string; empty for CUDA. For OpenCL, those of ``OPENCL_FEATURES`` that devices have.
         triple: LLVM's target triple.
         fuse_fp: A multiplication and an addition may become one fused operation, which rounds once.
@@ -40,6 +41,16 @@ class Target(Frozen):
         return self.kind == "cuda"
 
     @property
+    def is_amd(self) -> bool:
+        """Whether this is an architecture of AMD's GPUs."""
+        return self.kind == "amd"
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether threads run in warps and blocks that the code knows of: on CUDA and AMD, not on OpenCL."""
+        return self.kind in ("cuda", "amd")
+
+    @property
     def is_opencl(self) -> bool:
         """Whether code is made as SPIR-V for OpenCL devices."""
         return self.kind == "opencl"
@@ -51,7 +62,7 @@ class Target(Frozen):
 
     @functools.cached_property
     def arch(self) -> int:
-        """The number of the CUDA architecture: 80 for ``sm_80`` and 90 for ``sm_90a``; 0 for a CPU."""
+        """The number of the CUDA architecture: 80 for ``sm_80`` and 90 for ``sm_90a``; 0 for all others."""
         return int(self.name[3:].rstrip("af")) if self.is_cuda else 0
 
     def runs_on(self, arch: int) -> bool:
@@ -139,6 +150,22 @@ def cuda_target(arch: str, *, assembled: bool = False, toolkit: int = 0) -> Targ
         known = ", ".join(f"sm_{a}" for a in CUDA_ARCHITECTURES)
         raise ValueError(f"there is no CUDA architecture {name} to compile for; there are {known}")
     return Target("cuda", name, triple="nvptx64-nvidia-cuda", assembled=assembled, toolkit=toolkit)
+
+
+AMD_ARCHITECTURES = {
+    "gfx90a": "", "gfx942": "", "gfx950": "",
+    "gfx1030": "+wavefrontsize64", "gfx1100": "+wavefrontsize64", "gfx1201": "+wavefrontsize64",
+}  # fmt: skip
+"""AMD's architectures that code is made for, with the features that make their wavefronts 64 lanes wide."""
+
+
+def amd_target(arch: str) -> Target:
+    """Return the target of an architecture of AMD's GPUs such as ``gfx942``."""
+    if arch not in AMD_ARCHITECTURES:
+        raise ValueError(
+            f"there is no AMD architecture {arch!r} to compile for; there are {', '.join(AMD_ARCHITECTURES)}"
+        )
+    return Target("amd", arch, AMD_ARCHITECTURES[arch], "amdgcn-amd-amdhsa")
 
 
 OPENCL_FEATURES = ("fp64", "fp16", "int64_atomics")

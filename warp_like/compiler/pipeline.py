@@ -129,7 +129,7 @@ def _build(drafted: Draft, signature: Signature, target: Target) -> Artifact:
     log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
     return drafted.facts.replace(
         code=KernelCode(backend.entry_name(f), code, faults),
-        schedule=_schedule(f, lanes).replace(combines=target.is_cuda and bool(options.reduced)),
+        schedule=_schedule(f, lanes).replace(combines=target.is_gpu and bool(options.reduced)),
         seconds=tuple(clock.seconds.items()),
     )
 
@@ -183,7 +183,7 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         reduced=options.reduced,
         nested_reads=tuple(place for place, a in nested.items() if a.read),
         nested_writes=tuple(place for place, a in nested.items() if a.written),
-        no_overlap=target.is_cuda and relies_on_no_overlap(f),
+        no_overlap=target.is_gpu and relies_on_no_overlap(f),
         objects=queried_objects(f),
         own=own_arrays(memory),
         fusible=is_self_contained(memory) and not (ordered or sums_or_fails),
@@ -198,7 +198,7 @@ def _saved_results(memory: Memory, signature: Signature) -> int:
 
 
 def _stack_bound(f: Function, target: Target) -> bytes:
-    if not target.is_cuda or not backend.uses_stack(f):
+    if not target.is_gpu or not backend.uses_stack(f):
         return b""
     from warp_like.passes.ad.stack_bound import stack_bound
 
@@ -206,8 +206,8 @@ def _stack_bound(f: Function, target: Target) -> bytes:
 
 
 def _team(signature: Signature, target: Target) -> int:
-    """How many threads of the target run a thread of the grid together: on CUDA, those of a block that was joined."""
-    return signature.options.cpu_block_dim if target.is_cuda and signature.options.cpu_block_axis >= 0 else 1
+    """How many threads of the target run a thread of the grid together: on GPUs, those of a block that was joined."""
+    return signature.options.cpu_block_dim if target.is_gpu and signature.options.cpu_block_axis >= 0 else 1
 
 
 def optimised(
@@ -320,7 +320,7 @@ def assembled(source: Source, signature: Signature, target: Target) -> tuple[Ass
 
 def _in_lanes(f: Function, signature: Signature, target: Target, options: LoweringOptions) -> Choice:
     """Return ``f`` as the target runs it: the threads of a GPU are lanes already, and checks are for one thread."""
-    if not target.is_cuda:
+    if not target.is_gpu:
         f = passes.alone(f, _pass_options(signature))
     if target.is_device or signature.options.debug:
         return Choice(f, 1, "debug mode" if signature.options.debug else "the device runs threads in lanes itself")
@@ -329,9 +329,8 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
 
 
 def _code(f: Function, target: Target, options: LoweringOptions) -> tuple[bytes, tuple[str, ...]]:
-    if target.is_device:
-        return backend.to_cuda(f, target, options) if target.is_cuda else backend.to_spirv(f, target, options)
-    return backend.to_object(f, target, options), ()
+    make = {"cuda": backend.to_cuda, "amd": backend.to_amd, "opencl": backend.to_spirv}.get(target.kind)
+    return (backend.to_object(f, target, options), ()) if make is None else make(f, target, options)
 
 
 def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: str) -> str:
@@ -345,7 +344,7 @@ def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: 
 def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringOptions:
     o = signature.options
     summed, private = plain_additions(memory) if signature.sums and memory.function.team == 1 else ((), ())
-    f, apart = memory.function, signature.sums and target.is_cuda
+    f, apart = memory.function, signature.sums and target.is_gpu
     return LoweringOptions(
         contiguous=signature.contiguous,
         fast_math=o.fast_math,
@@ -367,7 +366,7 @@ def _reduced(memory: Memory, target: Target) -> tuple[int, ...]:
     if not target.is_device:
         return reduced_arrays(memory)
     f = memory.function
-    if not target.is_cuda or f.team > 1 or backend.works_in_blocks(f):
+    if not target.is_gpu or f.team > 1 or backend.works_in_blocks(f):
         return ()
     return reduced_arrays(memory, sums=True, most=backend.MOST_COMBINED)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from warp_like.backend.compile import DeviceCode, lower_entry
 from warp_like.backend.cpu import compile_object, load
+from warp_like.backend.device_limits import require_supported
 from warp_like.backend.llvm.entry import Lowered
-from warp_like.backend.opencl_limits import require_opencl
 from warp_like.backend.target import host_target
 
 ITEMS = 5
@@ -27,7 +27,7 @@ P, I64 = ctypes.c_void_p, ctypes.c_int64
 
 def to_text(function: Any, target: Any, options: Any) -> DeviceCode:
     """What ``to_spirv`` does, with LLVM IR as the code."""
-    require_opencl(function, target)
+    require_supported(function, target)
     lowered = lower_entry(function, target, options)
     return DeviceCode(lowered.text.encode(), lowered.faults)
 

@@ -1,4 +1,4 @@
-"""Cooperative builtins on CUDA, by their names: what the threads of a block do together.
+"""Cooperative builtins on GPUs, by their names: what the threads of a block do together.
 
 The threads that take part are those of the grid: all of a block, or its first ``size`` ones at the end of the grid.
 The others have ended, and neither barriers nor exchanges wait for threads that have ended (PTX ISA, ``barrier`` and
@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from warp_like.backend.llvm.casts import cast, extend_half, round_half
 from warp_like.backend.llvm.combining import combined
 from warp_like.backend.llvm.exchange import combine_first, exchange
+from warp_like.backend.llvm.simt import simt_of
 from warp_like.backend.llvm.values import is_half, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
@@ -24,8 +25,9 @@ from warp_like.ir.types import Scalar, Type, float32, int32, uint32
 SHARED = "ptr addrspace(3)"
 """The LLVM type of an address in shared memory."""
 
-_WARP, _LOG_WARP = 32, 5
 _CHUNK = 16
+_WARPS = 32
+"""The most warps of a block."""
 
 
 class Team:
@@ -43,14 +45,15 @@ class Team:
 
     def begin(self, w: Writer, left: str) -> None:
         """Begin a part of the grid; ``left`` is the i64 register of how many threads the grid has from there on."""
-        self.lane = w.op(f"and i32 {self.thread}, {_WARP - 1}")
+        warp = simt_of(w.target).warp
+        self.lane = w.op(f"and i32 {self.thread}, {warp - 1}")
         whole = w.op(f"zext i32 {self.dim} to i64")
         size = w.intrinsic("llvm.smin.i64", "i64", ["i64", "i64"], [left, whole])
         self.size = w.op(f"trunc i64 {size} to i32")
         first = w.op(f"sub i32 {self.thread}, {self.lane}")
         rest = w.op(f"sub i32 {w.op(f'sub i32 {self.size}, {first}')}, 1")
-        self.last = w.intrinsic("llvm.umin.i32", "i32", ["i32", "i32"], [rest, str(_WARP - 1)])
-        missing = w.op(f"sub i32 {_WARP - 1}, {self.last}")
+        self.last = w.intrinsic("llvm.umin.i32", "i32", ["i32", "i32"], [rest, str(warp - 1)])
+        missing = w.op(f"sub i32 {warp - 1}, {self.last}")
         self.lanes = w.op(f"lshr i32 -1, {missing}")
 
 
@@ -60,9 +63,8 @@ Lower = Callable[[Writer, Team, Types, Args], tuple[str, ...]]
 
 
 def barrier(w: Writer) -> None:
-    """Wait for all threads of the block, as PTX's ``barrier.sync``: each thread on its own, those that are left."""
-    w.declare("llvm.nvvm.barrier.sync", "void @llvm.nvvm.barrier.sync(i32)")
-    w.do("call void @llvm.nvvm.barrier.sync(i32 0)")
+    """Wait for all threads of the block that are left."""
+    simt_of(w.target).barrier(w)
 
 
 def shared_memory(w: Writer, team: Team, size: int) -> str:
@@ -134,7 +136,7 @@ def _combine_warps(w: Writer, team: Team, how: str, given: Sequence[tuple[Scalar
     columns, size = [], 0
     for t, _ in parts:
         columns.append(size)
-        size += _WARP * t.bits // 8
+        size += _WARPS * t.bits // 8
     slots = w.slots(size)
 
     def place(column: int, t: Scalar, warp: str) -> str:
@@ -145,7 +147,8 @@ def _combine_warps(w: Writer, team: Team, how: str, given: Sequence[tuple[Scalar
     put, ready = w.label("put"), w.label("ready")
     w.branch(w.op(f"icmp eq i32 {team.lane}, 0"), put, ready)
     w.start(put)
-    warp = w.op(f"zext i32 {w.op(f'lshr i32 {team.thread}, {_LOG_WARP}')} to i64")
+    lanes, log_warp = simt_of(w.target).warp, simt_of(w.target).warp.bit_length() - 1
+    warp = w.op(f"zext i32 {w.op(f'lshr i32 {team.thread}, {log_warp}')} to i64")
     for (t, x), column in zip(parts, columns, strict=True):
         w.do(f"store {register_type(t)} {x}, {SHARED} {place(column, t, warp)}, align {t.bits // 8}")
     w.jump(ready)
@@ -156,7 +159,7 @@ def _combine_warps(w: Writer, team: Team, how: str, given: Sequence[tuple[Scalar
         pairs = [(t, place(column, t, warp)) for (t, _), column in zip(parts, columns, strict=True)]
         return [w.op(f"load {register_type(t)}, {SHARED} {at}, align {t.bits // 8}") for t, at in pairs]
 
-    warps = w.op(f"lshr i32 {w.op(f'add i32 {team.size}, {_WARP - 1}')}, {_LOG_WARP}")
+    warps = w.op(f"lshr i32 {w.op(f'add i32 {team.size}, {lanes - 1}')}, {log_warp}")
     first = load("0")
     before, head, add, end = w.block, w.label("warps"), w.label("warp"), w.label("combined")
     w.jump(head)
@@ -178,9 +181,9 @@ def _combine_warps(w: Writer, team: Team, how: str, given: Sequence[tuple[Scalar
 # --- votes and exchanges --------------------------------------------------------------------------------------
 
 
-def _vote(kind: str, result: str) -> Lower:
+def _vote(kind: str) -> Lower:
     def build(w: Writer, team: Team, types: Types, args: Args) -> tuple[str, ...]:
-        return (w.intrinsic(f"llvm.nvvm.vote.{kind}.sync", result, ["i32", "i1"], [team.lanes, args[0][0]]),)
+        return (simt_of(w.target).vote(w, kind, team.lanes, args[0][0]),)
 
     return build
 
@@ -196,8 +199,9 @@ def _vote_of_block(how: str) -> Lower:
 def _shuffle(how: str) -> Lower:
     def build(w: Writer, team: Team, types: Types, args: Args) -> tuple[str, ...]:
         value, (by,) = args
-        known = w.op(f"icmp ult i32 {by}, {_WARP}")  # the instruction looks at five bits alone
-        short = w.op(f"and i32 {by}, {_WARP - 1}")
+        warp = simt_of(w.target).warp
+        known = w.op(f"icmp ult i32 {by}, {warp}")  # the instruction looks at a few bits alone
+        short = w.op(f"and i32 {by}, {warp - 1}")
         last = "0" if how == "up" else team.last
         out = []
         for (t, _), x in zip(leaves(types[0]), value, strict=True):
@@ -217,13 +221,13 @@ _LOWER: dict[str, Lower] = {
     "block_size": _register("size"),
     "block_thread": _register("thread"),
     "warp_lane": _register("lane"),
-    "warp_size": lambda w, team, types, args: (str(_WARP),),
+    "warp_size": lambda w, team, types, args: (str(simt_of(w.target).warp),),
     "_warp_count": lambda w, team, types, args: (w.op(f"add i32 {team.last}, 1"),),
     "block_any": _vote_of_block("or"),
     "block_all": _vote_of_block("and"),
-    "warp_any": _vote("any", "i1"),
-    "warp_all": _vote("all", "i1"),
-    "warp_ballot": _vote("ballot", "i32"),
+    "warp_any": _vote("any"),
+    "warp_all": _vote("all"),
+    "warp_ballot": _vote("ballot"),
     "warp_shuffle": _shuffle("idx"),
     "warp_shuffle_up": _shuffle("up"),
     "warp_shuffle_down": _shuffle("down"),

@@ -47,7 +47,7 @@ def lower_for(lowering: Lowering, o: ops.For) -> None:
     w, t = lowering.w, o.lo.type
     assert isinstance(t, Scalar)
     init = [lowering.rep(v) for v in o.init]
-    narrow = w.target.is_cuda and t == int32
+    narrow = w.target.is_gpu and t == int32
     lo, hi, step = (lowering.scalar(v) if narrow else lowering.index(v) for v in (o.lo, o.hi, o.step))
     strips = (
         Strips(lowering.polls, o, lo, hi, step)
@@ -83,7 +83,7 @@ def _count(
     """
     w, t = lowering.w, o.lo.type
     assert isinstance(t, Scalar)
-    narrow = w.target.is_cuda and t == int32
+    narrow = w.target.is_gpu and t == int32
     trips = "" if CountedLoop.counts_by_index(t, bounds[2], narrow=narrow) else _trip_count(lowering, o, narrow)
     with CountedLoop(w, t, *bounds, trips, narrow=narrow) as loop:
         phis = w.phis(_types(w, [v.type for v in o.init], init))

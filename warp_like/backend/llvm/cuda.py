@@ -1,4 +1,4 @@
-"""The data that compiled code and the host share on CUDA: reports of faults, the adjoint's stack, printing.
+"""The data that compiled code and the host share on GPUs: reports of faults, the adjoint's stack, printing.
 
 ``ctx`` is the address of a ``CudaContext`` (``base/contract.py``) in memory that the device can write. Before a launch
 the host zeroes it; the code writes it. Entries of functions that save values on the stack have two more parameters,

@@ -15,6 +15,9 @@ blocks do. Where the options say ``narrow``, they count in unsigned 32 bits: ``e
 ``contract.MAX_NARROW``, no block is launched that has no thread, and where ``covers`` says so there is no loop, as the
 launch has a thread for each place of the grid.
 
+AMD: ``amdgpu_kernel entry(args, dims, end, ctx)`` with the parameters of CUDA, the first two by reference. How many
+blocks there are, and their threads, is in the implicit arguments of code object version 5.
+
 OpenCL: ``spir_kernel entry(args, dims, end, ctx)``: the argument block and ``MAX_DIMS`` extents by value, then an int64
 and the address of a ``CudaContext``. The work items stride over ``0 <= t < end``.
 """
@@ -38,6 +41,7 @@ from warp_like.backend.llvm.lower import Lowering
 from warp_like.backend.llvm.memory import invariant, load_value, sum_scope
 from warp_like.backend.llvm.polls import Fuel, Polls
 from warp_like.backend.llvm.shuffle import iota, splat
+from warp_like.backend.llvm.simt import simt_of
 from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
 from warp_like.backend.llvm.writer import PURE_CALL, Writer, aligned
@@ -97,6 +101,9 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
     ndim = grid_ndim(f)
     offsets, size = param_offsets([p.type for p in f.params])
     with at(f.loc):
+        if target.is_amd:
+            for block in ("args", "dims"):
+                w.do(f"%{block} = addrspacecast ptr addrspace(4) %{block}.given to ptr")
         params: list[Rep] = []
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
             params.append(_parameter(w, p.type, offset, i))
@@ -131,7 +138,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
 
 def _kind_of_grid(target: Target, f: Function) -> type[_Grid]:
     if target.is_device:
-        return _CudaGrid if target.is_cuda else _OpenClGrid
+        return _GpuGrid if target.is_gpu else _OpenClGrid
     return _CpuGrid if f.schedule.lanes == 1 else _LaneGrid
 
 
@@ -151,6 +158,8 @@ def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
             params += f", {CONTEXT} %stack, i64 %capacity"
         attributes = w.attributes("nounwind" + _bounds(w) + _flushed(w))
         return f"define ptx_kernel void @{name}({params}) {attributes}"
+    if w.target.is_amd:
+        return _amd_signature(w, name, size, stack)
     block = "noalias readonly align 8"
     params = f"ptr {block} %args, ptr {block} %dims, i64 %begin, i64 %end, ptr noalias %ctx"
     vectors = f'"prefer-vector-width"="{w.target.vector_bits}"'
@@ -159,6 +168,17 @@ def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
     estimates = ' "reciprocal-estimates"="none"' if w.options.fast_math else ""
     attributes = f"nounwind{aligned(w.target.vector_bits // 8)} {vectors}{frames}{estimates}"
     return f"define void @{name}({params}) {w.attributes(attributes)}"
+
+
+def _amd_signature(w: Writer, name: str, size: int, stack: bool) -> str:
+    blocks = (("args", size), ("dims", CUDA_GRID.size))
+    params = ", ".join(f"ptr addrspace(4) byref([{n} x i8]) align 8 %{x}.given" for x, n in blocks)
+    params += f", i64 %end, {CONTEXT} %ctx" + (f", {CONTEXT} %stack, i64 %capacity" if stack else "")
+    threads = w.options.launch_bounds[0] if w.options.launch_bounds else 0
+    sizes = f' "amdgpu-flat-work-group-size"="1,{threads or 1024}"'
+    registers = f' "amdgpu-num-vgpr"="{w.options.max_registers}"' if w.options.max_registers else ""
+    w.flag(1, "amdhsa_code_object_version", 500)
+    return f"define amdgpu_kernel void @{name}({params}) {w.attributes('nounwind' + sizes + registers + _flushed(w))}"
 
 
 def uses_stack(f: Function) -> bool:
@@ -230,9 +250,9 @@ class _Grid:
         self.f = f
         self.run = run  # writes the body of a function for one thread, or given a mask for lanes
         self.thread = ""
-        self.stack: Stack | None = None  # CUDA's
+        self.stack: Stack | None = None  # a GPU's
         self.accumulators = Accumulators(w)
-        self.team: Team | None = None  # CUDA's
+        self.team: Team | None = None  # a GPU's
         self._number = "i64"  # what threads are counted in
         self._indices: list[str] = []
         self._extents: list[str] = []
@@ -483,13 +503,10 @@ class _LaneGrid(_CpuGrid):
         w.jump("remainder")
 
 
-class _CudaGrid(_Grid):
+class _GpuGrid(_Grid):
     def write(self) -> None:
         w = self.w
-        thread, size, block, blocks = (
-            w.intrinsic(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", [], [])
-            for name in ("tid.x", "ntid.x", "ctaid.x", "nctaid.x")
-        )
+        thread, size, block, blocks = simt_of(w.target).places(w)
         t = self._number = "i32" if w.options.narrow else "i64"
         self.team = Team(thread, size)
         self.accumulators = GridSums(w, thread, size)

@@ -1,20 +1,20 @@
-"""Values that go from lane to lane of a warp on CUDA: ``shfl.sync`` in words of 32 bits, and reductions made of it."""
+"""Values that go from lane to lane of a warp, in words of 32 bits, and reductions made of that."""
 
 from __future__ import annotations
 
 from warp_like.backend.llvm.combining import combined
+from warp_like.backend.llvm.simt import simt_of
 from warp_like.backend.llvm.values import register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.types import Scalar
 
 ALL_LANES = "-1"
-LAST_LANE = "31"
 _SINCE_REDUX = 80
 
 
 def exchange(
-    w: Writer, how: str, t: Scalar, x: str, by: str, last: str = LAST_LANE, lanes: str = ALL_LANES, *, ask: bool = False
+    w: Writer, how: str, t: Scalar, x: str, by: str, last: str = "", lanes: str = ALL_LANES, *, ask: bool = False
 ) -> tuple[str, str]:
     """Return the value of another lane, its own where there is none; and, if asked, the condition that there is one.
 
@@ -23,20 +23,16 @@ def exchange(
         how: ``idx``, ``up``, ``down`` or ``bfly``.
         t: The type of ``x``.
         x: The value.
-        by: The i32 register of the lane, the distance or the mask, from 0 to 31.
-        last: The last lane that there is; the lowest one, 0, for ``up``.
+        by: The i32 register of the lane, the distance or the mask, from 0 to the warp's last lane.
+        last: The last lane that there is, the warp's when left out; the lowest one, 0, for ``up``.
         lanes: The lanes that come by, as a mask.
         ask: Whether to return the condition; else it is nothing.
     """
-    name, found, there = f"llvm.nvvm.shfl.sync.{how}.i32", [], ""
+    simt, found, there = simt_of(w.target), [], ""
     for word in to_words(w, t, x):
-        given = ["i32"] * 4, [lanes, word, by, last]
-        if not ask:
-            found.append(w.intrinsic(name, "i32", *given))
-            continue
-        pair = w.intrinsic(f"{name}p", "{ i32, i1 }", *given)
-        found.append(w.op(f"extractvalue {{ i32, i1 }} {pair}, 0"))
-        there = there or w.op(f"extractvalue {{ i32, i1 }} {pair}, 1")
+        other, known = simt.exchange(w, how, word, by, last or str(simt.warp - 1), lanes, ask=ask)
+        found.append(other)
+        there = there or known
     return from_words(w, t, found), there
 
 
@@ -53,7 +49,7 @@ def combine_whole(w: Writer, how: str, t: Scalar, x: str) -> str:
     at_once = combine_at_once(w, how, t, x)
     if at_once:
         return at_once
-    for distance in (16, 8, 4, 2, 1):
+    for distance in _distances(w):
         x = combined(w, how, t, x, exchange(w, "bfly", t, x, str(distance))[0])
     return x
 
@@ -63,10 +59,15 @@ def combine_first(w: Writer, how: str, t: Scalar, x: str, last: str, lanes: str)
     at_once = combine_at_once(w, how, t, x, lanes)
     if at_once:
         return at_once
-    for distance in (16, 8, 4, 2, 1):  # into lane 0, whatever is missing at the end
+    for distance in _distances(w):  # into lane 0, whatever is missing at the end
         other, there = exchange(w, "down", t, x, str(distance), last, lanes, ask=True)
         x = w.select(there, register_type(t), combined(w, how, t, x, other), x)
     return exchange(w, "idx", t, x, "0", last, lanes)[0]
+
+
+def _distances(w: Writer) -> list[int]:
+    """Half of a warp's lanes, half of these, and so on down to 1."""
+    return [1 << k for k in reversed(range(simt_of(w.target).warp.bit_length() - 1))]
 
 
 def to_words(w: Writer, t: Scalar, x: str) -> list[str]:

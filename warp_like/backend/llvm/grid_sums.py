@@ -1,4 +1,4 @@
-"""Reductions over a whole grid on CUDA: in registers for each thread, in shared memory for each block, then one update.
+"""Reductions over a whole grid on GPUs: in registers for each thread, in shared memory for each block, then one update.
 
 What every thread adds to the same elements, such as a loss or the gradient of a parameter, would be one atomic update
 for each warp of the grid, and updates of one address run one after the other. Here a launch has no more threads than
@@ -6,7 +6,7 @@ the device runs at once. They stride over the grid, and combine what they find i
 warp combines its lanes, its first lane leaves the result in shared memory, and the first thread of the block combines
 these and updates the element.
 
-Lanes of a warp that is not whole update one by one: so do the last threads of a block whose size is no multiple of 32,
+Lanes of a warp that is not whole update one by one: so do the last threads of a block whose size is no multiple of it,
 and what a fault has left of a warp.
 """
 
@@ -19,7 +19,8 @@ from warp_like.backend.llvm.accumulators import Accumulators, differs, neutral_o
 from warp_like.backend.llvm.block import SHARED, barrier
 from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.combining import combined
-from warp_like.backend.llvm.exchange import ALL_LANES, combine_whole
+from warp_like.backend.llvm.exchange import combine_whole
+from warp_like.backend.llvm.simt import simt_of
 from warp_like.backend.llvm.values import constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.atomics import KINDS
@@ -46,7 +47,7 @@ class _Part(NamedTuple):
 
 
 class GridSums(Accumulators):
-    """The accumulators of one entry for CUDA.
+    """The accumulators of one entry for a GPU.
 
     Args:
         w: Where the text goes.
@@ -58,15 +59,16 @@ class GridSums(Accumulators):
         super().__init__(w)
         self._thread = thread
         self._size = size
+        self._simt = simt_of(w.target)
+        self._log_warp = self._simt.warp.bit_length() - 1
 
     def finish(self) -> None:
         """Combine what the threads of the block have, and update the elements; all of its threads come by."""
         w, parts = self.w, self._parts()
         if not parts:
             return
-        w.declare("llvm.nvvm.bar.warp.sync", "void @llvm.nvvm.bar.warp.sync(i32)")
-        w.do(f"call void @llvm.nvvm.bar.warp.sync(i32 {ALL_LANES})")  # lanes come from their last rounds apart
-        mask = w.intrinsic("llvm.nvvm.activemask", "i32", [], [])
+        self._simt.meet(w)  # lanes come from their last rounds apart
+        mask = self._simt.active(w)
         totals = self._of_warp(mask, parts)
         slots = [self._slots(p.type) for p in parts]
         self._leave(mask, parts, totals, slots)
@@ -94,7 +96,7 @@ class GridSums(Accumulators):
         """What the warp has of each part, in all of its lanes; nothing where its lanes update one by one."""
         w = self.w
         whole, single, met = (w.label(name) for name in ("whole", "single", "met"))
-        w.branch(w.op(f"icmp eq i32 {mask}, {ALL_LANES}"), whole, single)
+        w.branch(self._simt.is_whole(w, mask), whole, single)
         w.start(whole)
         totals = [combine_whole(w, p.how, p.type, p.own) for p in parts]
         after = w.block
@@ -118,11 +120,10 @@ class GridSums(Accumulators):
         """Let the first lane that is there leave what its warp has."""
         w = self.w
         leave, left = w.label("leave"), w.label("left")
-        lane = w.op(f"and i32 {self._thread}, 31")
-        lowest = w.intrinsic("llvm.cttz.i32", "i32", ["i32", "i1"], [mask, "true"])
-        w.branch(w.op(f"icmp eq i32 {lane}, {lowest}"), leave, left)
+        lane = w.op(f"and i32 {self._thread}, {self._simt.warp - 1}")
+        w.branch(w.op(f"icmp eq i32 {lane}, {self._simt.lowest(w, mask)}"), leave, left)
         w.start(leave)
-        warp = w.op(f"lshr i32 {self._thread}, 5")
+        warp = w.op(f"lshr i32 {self._thread}, {self._log_warp}")
         for p, x, slot in zip(parts, totals, slots, strict=True):
             place = self._place(p.type, slot, warp)
             w.do(f"store {register_type(p.type)} {x}, {SHARED} {place}, align {p.type.bits // 8}")
@@ -141,7 +142,8 @@ class GridSums(Accumulators):
             sizes = (p.type.bits // 8 for p in parts)
             return [w.op(f"load {r}, {SHARED} {at}, align {n}") for r, at, n in zip(types, places, sizes, strict=True)]
 
-        end = w.op(f"lshr i32 {w.op(f'add nuw i32 {self._size}, 31')}, 5")
+        last = w.op(f"add nuw i32 {self._size}, {self._simt.warp - 1}")
+        end = w.op(f"lshr i32 {last}, {self._log_warp}")
         own, before = load("0"), w.block
         loop, add, done = w.label("warps"), w.label("warp"), w.label("all")
         w.jump(loop)

@@ -154,7 +154,7 @@ class Lowering:
 
     def body(self, f: Function) -> None:
         """Lower the body of ``f``, whose parameters are bound; it yields nothing that anybody reads."""
-        if self.w.target.is_cuda:
+        if self.w.target.is_gpu:
             self._shared_addresses = warp.shared_addresses(f)
         self.block(f.body, [])
 
@@ -324,7 +324,7 @@ class Lowering:
             assert self._team is not None
             self.bind(o.result, blocks.lower(self.w, self._team, o.fn, types, [self.scalars(a) for a in o.args]))
             return
-        if is_counted_from_end(o) and isinstance(o.result.type, Scalar) and not self.w.target.is_cuda:
+        if is_counted_from_end(o) and isinstance(o.result.type, Scalar) and not self.w.target.is_gpu:
             self.bind(o.result, (self._counted_from_end(o),))
             return
         root = quotient_by_roots(self.w, o, self.scalar)

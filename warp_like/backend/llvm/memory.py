@@ -325,7 +325,9 @@ def _has_instruction(w: Writer, row: AtomicKind, t: Scalar) -> bool:
 
 def _read_modify_write(w: Writer, row: AtomicKind, t: Scalar, place: str, x: str) -> str:
     number = "i8" if t.is_bool else register_type(t)
-    return w.op(f"atomicrmw {row.rmw.of(t)} {place}, {number} {x} monotonic, align {align_of(t)}{access_group(w)}")
+    scope = _scope(w) if w.target.is_amd else ""  # PTX has the device's where nothing is said
+    order = f"{scope} monotonic, align {align_of(t)}{access_group(w)}"
+    return w.op(f"atomicrmw {row.rmw.of(t)} {place}, {number} {x}{order}")
 
 
 def _if_it_changes(w: Writer, row: AtomicKind, t: Scalar, at: str, x: str) -> str:
@@ -373,7 +375,8 @@ def _by_swapping(w: Writer, kind: str, t: Scalar, place: str, x: str) -> str:
 
 def _scope(w: Writer) -> str:
     """Which threads an update is atomic for: on a GPU its own, as with the atomic instructions that it has."""
-    return ' syncscope("device")' if w.target.is_device else ""
+    scope = "agent" if w.target.is_amd else "device"
+    return f' syncscope("{scope}")' if w.target.is_device else ""
 
 
 def _swap_loop(

@@ -1,6 +1,7 @@
-"""Calls of the functions that ``Symbol`` builtins name: LLVM intrinsics, libm, libmvec and libdevice.
+"""Calls of the functions that ``Symbol`` builtins name: LLVM intrinsics, libm, libmvec, libdevice and OCML.
 
-OpenCL's functions have libm's names, mangled as C++ mangles them (SPIR-V Environment Specification; LLVM knows them).
+Those of OCML, AMD's library, have libm's names, too. OpenCL's are mangled as C++ mangles them (SPIR-V Environment
+Specification; LLVM knows them).
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def call_symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
         fast = w.options.fast_math and t.bits == 32 and symbol.nvptx in _APPROXIMATED
         name = symbol.nvptx.replace("__nv_", "__nv_fast_") if fast else symbol.nvptx
         return _call(w, name + ending, t, args, "nounwind", flags)
+    if w.target.is_amd:
+        return _call(w, f"__ocml_{symbol.libm}_f{t.bits}", t, args, "nounwind", flags)
     if isinstance(t, LaneScalar):
         return _call_in_lanes(w, symbol, t, args)
     attributes = PURE_CALL

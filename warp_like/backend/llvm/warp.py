@@ -1,4 +1,4 @@
-"""Atomic updates on CUDA whose address all lanes of a warp share: reduced in registers first, so that one lane updates.
+"""Atomic updates on GPUs whose address all lanes of a warp share: reduced in registers first, so that one lane updates.
 
 The gain is large, since updates of one address run one after the other: a sum over an array into one element, the
 gradient of a parameter that all threads read. It is done where the update's old value is not used and where the
@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 from warp_like.analysis.indices import UNKNOWN, Uniform
 from warp_like.analysis.memory import analyse
-from warp_like.backend.llvm.exchange import ALL_LANES, combine_whole
+from warp_like.backend.llvm.exchange import combine_whole
+from warp_like.backend.llvm.simt import simt_of
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
@@ -63,18 +64,16 @@ def update(
         uniform: All lanes have the same address; else that is looked at.
     """
     whole, one, single, done = (w.label(name) for name in ("whole", "one", "single", "updated"))
-    mask = w.intrinsic("llvm.nvvm.activemask", "i32", [], [])
-    w.branch(w.op(f"icmp eq i32 {mask}, {ALL_LANES}"), whole, single)
+    simt = simt_of(w.target)
+    w.branch(simt.is_whole(w, simt.active(w)), whole, single)
     w.start(whole)
     if not uniform:
         same = w.label("same")
         number = w.op(f"ptrtoint {w.array_pointer} {address} to i64")
-        pair = w.intrinsic("llvm.nvvm.match.all.sync.i64p", "{ i32, i1 }", ["i32", "i64"], [ALL_LANES, number])
-        w.branch(w.op(f"extractvalue {{ i32, i1 }} {pair}, 1"), same, single)
+        w.branch(simt.same(w, number), same, single)
         w.start(same)
     totals = [combine_whole(w, KINDS[kind].reduction, t, x) for t, x in parts]
-    lane = w.intrinsic("llvm.nvvm.read.ptx.sreg.laneid", "i32", [], [])
-    w.branch(w.op(f"icmp eq i32 {lane}, 0"), one, done)
+    w.branch(w.op(f"icmp eq i32 {simt.lane(w)}, 0"), one, done)
     w.start(one)
     each(totals)
     w.jump(done)

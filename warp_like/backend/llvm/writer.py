@@ -97,10 +97,19 @@ class Writer:
     def alloca(self, type: str, align: int, initial: str = "") -> str:
         """Return stack memory, reserved once a call of the function; there it has the constant ``initial``."""
         r = self.fresh()
-        self._allocas.append(f"  {r} = alloca {type}, align {align}")
+        self._allocas += self._own_memory(r, type, align)
         if initial:
             self._allocas.append(f"  store {type} {initial}, ptr {r}, align {align}")
         return r
+
+    def _own_memory(self, name: str, type: str, align: int) -> list[str]:
+        """The instructions that reserve memory of the thread; AMD's GPUs have it in a space of addresses of its own."""
+        if not self.target.is_amd:
+            return [f"  {name} = alloca {type}, align {align}"]
+        return [
+            f"  {name}.own = alloca {type}, align {align}, addrspace(5)",
+            f"  {name} = addrspacecast ptr addrspace(5) {name}.own to ptr",
+        ]
 
     def local(self, size: int, align: int) -> str:
         """Return the address of ``size`` bytes of one thread, or vector of threads: on the stack if they are few."""
@@ -227,7 +236,7 @@ class Writer:
         """The instructions that make the local arrays, all at the start of the entry."""
         total = sum(-(-size // CACHE_LINE) * CACHE_LINE for _, size, _ in self._locals)
         if self.target.is_device or total <= MOST_ON_STACK:
-            return [f"  {r} = alloca [{size} x i8], align {align}" for r, size, align in self._locals]
+            return [line for r, size, align in self._locals for line in self._own_memory(r, f"[{size} x i8]", align)]
         self.declare("wl_local_memory", "noalias ptr @wl_local_memory(ptr, i64)")
         call = f"call noalias align {CACHE_LINE} ptr @wl_local_memory(ptr %ctx, i64 {total})"
         lines, at = [f"  %locals = {call} {self.attributes('nounwind')}"], 0

@@ -634,15 +634,19 @@ def _type_or_value(arg: Any, infer: Callable[[Any], Type]) -> Type:
 
 
 def _target(text: str | None) -> Target:
-    from warp_like.backend.target import cuda_target, host_target, opencl_target
+    from warp_like.backend import target as targets
 
     if text is None or text == "cpu":
-        return host_target()
+        return targets.host_target()
     if text.startswith("sm_"):
-        return cuda_target(text)
+        return targets.cuda_target(text)
+    if text.startswith("gfx"):
+        return targets.amd_target(text)
     if text == "opencl":
-        return opencl_target()
-    raise ValueError(f'there is no target {text!r}; targets are "cpu", "opencl" and CUDA architectures such as "sm_80"')
+        return targets.opencl_target()
+    raise ValueError(
+        f'there is no target {text!r}; targets are "cpu", "opencl", and architectures such as "sm_80" and "gfx942"'
+    )
 
 
 def forget_all_programs() -> None:
