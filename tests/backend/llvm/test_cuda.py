@@ -165,12 +165,14 @@ KINDS = ["add", "sub", "min", "max", "and", "or", "xor"]
 
 
 def gathering(kind: str, t: Type, where: str) -> Function:
-    """All threads update one element, or in a loop one after the other, or those of their own."""
+    """All threads update one element, or in a loop one after the other, or that of their row, or those of their own."""
     f, b = start("gathering", x=Array(t, 1), y=Array(t, 1), n=int32)
     x, y, n = f.params
     value = b.load(x, [tid(b)])
     if where == "always":
         b.atomic(kind, y, [b.sub(n, 1)], value)
+    elif where == "rows":  # along the last dimension but one
+        b.atomic(kind, y, [b.add(b.insert(ops.Tid(0, 2), int32).result, b.sub(n, 2))], value)
     elif where == "mostly":
         with loop(b, 0, n) as each:
             b.atomic(kind, y, [each.i], value)
@@ -202,12 +204,26 @@ def test_a_warp_updates_one_address_at_once(kind: str, t: Type, where: str) -> N
     compare(alone[1], wanted[1], 1e-4 if scalar == float32 else 1e-12)
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+def test_warps_in_rows_of_a_grid(narrow: bool) -> None:
+    x = np.random.default_rng(0).standard_normal(192).astype(np.float32)
+    f, options = gathering("add", float32, "rows"), Options(contiguous=narrow, narrow=narrow)
+    for arch in ("sm_80", "gfx942"):
+        for dims, whole in (((4, 48), True), ((2, 64), True), ((1, 7), False), ((40, 3), False)):
+            rows, columns = dims
+            got = [x, np.ones(rows, np.float32), 2]
+            CudaKernel(f, options, arch).in_blocks(got, dims, 2, 64 if whole else 5, whole=whole)
+            sums = 1.0 + x[: rows * columns].reshape(dims).sum(axis=1, dtype=np.float64)
+            np.testing.assert_allclose(got[1], sums, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 def test_what_a_warp_exchanges(arch: str) -> None:
     once = accept(gathering("add", float32, "always"), arch)
     assert once.count("shfl.sync.bfly") == 5
     assert "match" not in once
     assert "match.all.sync.b64" in accept(gathering("add", float32, "mostly"), arch)
+    assert "match.all.sync.b64" in accept(gathering("add", float32, "rows"), arch)
     assert "activemask" not in accept(gathering("add", float32, "own"), arch)
     words = accept(gathering("min", uint32, "always"), arch)
     assert ("redux.sync.min.u32" in words) == (arch != "sm_75")

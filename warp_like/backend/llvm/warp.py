@@ -2,8 +2,9 @@
 
 The gain is large, since updates of one address run one after the other: a sum over an array into one element, the
 gradient of a parameter that all threads read. It is done where the update's old value is not used and where the
-address can be seen to be the same for all threads, or nearly always to be so: an index that only arguments, extents and
-counters of loops decide. Lanes of a warp may be in different iterations, so there the addresses are compared.
+address can be seen to be the same for all threads, or nearly always to be so: an index that only arguments, extents,
+counters of loops and the thread's place along the outer dimensions of the grid decide. Lanes of a warp may be in
+different iterations or in two rows of the grid, so there the addresses are compared.
 
 Lanes that are not all there update one by one: which of them run together is the hardware's affair, and a warp that is
 not whole is rare where it costs.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warp_like.analysis.indices import UNKNOWN, Uniform
+from warp_like.analysis.indices import UNKNOWN, Affine, Index, ThreadIndex, Uniform
 from warp_like.analysis.memory import analyse
 from warp_like.backend.llvm.exchange import combine_whole
 from warp_like.backend.llvm.simt import simt_of
@@ -27,16 +28,29 @@ from warp_like.ir.types import Scalar
 def shared_addresses(f: Function) -> dict[Op, str]:
     """Return the atomic updates of ``f`` whose address all threads share: ``always``, or ``mostly``.
 
-    Mostly where that holds of threads at the same iteration of a loop. Updates whose old value is used are not there.
+    Mostly where that holds of threads at the same iteration of a loop, or in the same row of the grid, whose last
+    dimension runs along the lanes. Updates whose old value is used are not there.
     """
     found: dict[Op, str] = {}
     for a in analyse(f).accesses:
         if isinstance(a.op, ops.Atomic) and KINDS[a.kind].reduction and not a.used:
             indices = (UNKNOWN,) if a.indices is None else a.indices
-            uniform = [i for i in indices if isinstance(i, Uniform)]
-            if len(uniform) == len(indices):
-                found[a.op] = "mostly" if any(i.loops for i in uniform) else "always"
+            if all(map(_is_of_rows, indices)):
+                everywhere = all(isinstance(i, Uniform) and not i.loops for i in indices)
+                found[a.op] = "always" if everywhere else "mostly"
     return found
+
+
+def _is_of_rows(index: Index) -> bool:
+    """Whether threads of one row of the grid, at the same iterations of loops, agree on an index."""
+    match index:
+        case Uniform():
+            return True
+        case ThreadIndex(axis=axis, ndim=ndim):
+            return axis < ndim - 1
+        case Affine(terms=terms):
+            return all(axis < ndim - 1 for axis, ndim, _ in terms)
+    return False
 
 
 def is_reduced(t: Scalar) -> bool:
