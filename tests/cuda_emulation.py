@@ -162,6 +162,8 @@ def packed_grid(dims: tuple[int, ...]) -> bytes:
 class CudaKernel:
     """A kernel as it is compiled for CUDA, or for an AMD architecture such as ``gfx942``."""
 
+    lanes = LANES
+
     def __init__(self, f: Function, options: Options = Options(), arch: str = "sm_80") -> None:  # noqa: B008 (frozen)
         self.function = f
         self.covers = covers(options, f)
