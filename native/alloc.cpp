@@ -1,8 +1,6 @@
 #include "alloc.h"
 
-#include <cstdlib>
-
-#include "platform.h"
+#include "free_blocks.h"
 #include "structmember.h"
 
 namespace wl {
@@ -143,7 +141,7 @@ PyObject* make_untold_memory(int64_t nbytes, bool zero) {
     return made;
 }
 
-PyObject* allocator = nullptr;  // makes the memory of new arrays in place of malloc
+PyObject* allocator = nullptr;  // makes the memory of new arrays in place of take_block
 
 PyObject* set_allocator(PyObject*, PyObject* callable) {
     PyObject* old = allocator;
@@ -180,16 +178,11 @@ PyObject* make_memory(int64_t nbytes, bool zero) {
 }
 
 PyObject* make_builtin_memory(int64_t nbytes, bool zero) {
-    if (nbytes > PY_SSIZE_T_MAX - 2 * kAlignment) return PyErr_NoMemory();
-    // Room for the alignment and for one more line, so that a vector load at the end stays inside and that
-    // an empty allocation has an address of its own. calloc leaves fresh pages to the kernel to clear.
-    const size_t room = static_cast<size_t>(nbytes) + 2 * kAlignment - 1;
-    void* base = zero ? std::calloc(room, 1) : std::malloc(room);
-    if (!base) return PyErr_NoMemory();
-    prefer_large_pages(base, room);
-    const uintptr_t at = (reinterpret_cast<uintptr_t>(base) + kAlignment - 1) & ~uintptr_t{kAlignment - 1};
-    PyObject* buffer = make_buffer(reinterpret_cast<void*>(at), nbytes, std::free, base);
-    if (!buffer) std::free(base);
+    if (nbytes > PY_SSIZE_T_MAX - 4 * kAlignment) return PyErr_NoMemory();
+    void* block = take_block(static_cast<size_t>(nbytes), zero);
+    if (!block) return PyErr_NoMemory();
+    PyObject* buffer = make_buffer(block, nbytes, give_back_block, block);
+    if (!buffer) give_back_block(block);
     return buffer;
 }
 
@@ -202,7 +195,7 @@ PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* c
     self->context = context;
     self->deleter = self->owner = self->watchers = self->weakrefs = nullptr;
     PyObject_GC_Track(reinterpret_cast<PyObject*>(self));
-    if (tracker && release == std::free) tell_tracker(reinterpret_cast<PyObject*>(self));
+    if (tracker && release == give_back_block) tell_tracker(reinterpret_cast<PyObject*>(self));
     return reinterpret_cast<PyObject*>(self);
 }
 
@@ -226,7 +219,7 @@ void note_allocation(PyObject* buffer) {
 bool is_plain_memory(PyObject* object) {
     if (!object || Py_TYPE(object) != &BufferType) return false;
     const Buffer* buffer = reinterpret_cast<Buffer*>(object);
-    return buffer->release == std::free && !buffer->deleter && !buffer->owner;
+    return buffer->release == give_back_block && !buffer->deleter && !buffer->owner;
 }
 
 bool append_watchers(PyObject* buffer, PyObject* list) {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,6 +50,42 @@ def test_alloc_failures() -> None:
             native.alloc(size, True)
     with pytest.raises(TypeError):
         native.alloc("4")
+
+
+def test_large_blocks_are_used_again() -> None:
+    size = 20 << 20  # larger than what other tests leave behind
+    first = native.alloc(size, False)
+    ctypes.memset(first.ptr, 0xA5, size)
+    place = first.ptr
+    del first
+    second = native.alloc(size - size // 8, True)
+    assert second.ptr == place
+    assert not any(ctypes.string_at(second.ptr, size - size // 8))
+    other = native.alloc(size, False)  # while the block is in use
+    assert other.ptr != place
+    del second
+    small = native.alloc(size // 2, False)
+    assert small.ptr != place  # which would waste half of it
+    del small, other
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads how much memory is resident from /proc")
+def test_few_blocks_are_kept() -> None:
+    """Blocks that are given back lie neither in memory for ever nor below one that does."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    size, count = 8 << 20, 30
+    before = resident()
+    buffers = [native.alloc(size, False) for _ in range(count)]
+    for buffer in buffers:
+        ctypes.memset(buffer.ptr, 1, size)
+    assert resident() - before > (size * count) // 2
+    del buffers[-1]  # the last one is kept longest
+    buffers.clear()
+    del buffer
+    assert resident() - before < 96 << 20
 
 
 def test_wrap_calls_the_deleter_once() -> None:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import numpy as np
-
 import warp_like as wp
 from warp_like.sparse.lookup import is_zero
 
@@ -205,10 +203,7 @@ def entries_by_row(
     """
     if nonzero is None:
         nonzero = wp.empty(0, dtype=int, device=rows.device)
-    if rows.device.is_cpu:  # where wp.empty() would clear it
-        pairs = wp.array(np.empty(rows.size, np.int64), copy=False)
-    else:
-        pairs = wp.empty(rows.size, dtype=wp.int64, device=rows.device)
+    pairs = wp.empty(rows.size, dtype=wp.int64, device=rows.device)
     order = order_by_runs if rows.device.is_cpu else order_by_ranks
     return order([shape, rows, columns, limit, nonzero], pairs), pairs
 

@@ -53,8 +53,9 @@ def _create(
 
     ``extra`` has its ``strides``, ``ndim``, which only repeats what ``shape`` says, and ``n``, an older ``shape``.
     """
+    zero = zero or element_type(dtype).holds  # an address that was never written would be followed
     plain = not (extra or pinned) and recorder.graph is None
-    out: array | None = _native.make_array(shape, dtype, get_device(device), True) if plain else None
+    out: array | None = _native.make_array(shape, dtype, get_device(device), zero) if plain else None
     if out is None:
         if shape is None and "n" in extra:
             shape = extra.pop("n")
@@ -67,7 +68,6 @@ def _create(
         if ndim is not None and ndim != len(normalize_shape(shape)):
             warn(f"a new array of shape {normalize_shape(shape)} does not have ndim={ndim}; the shape counts")
         place = get_device(device)
-        zero = zero or (place.is_cpu and not pinned)  # where fresh memory is zero anyway
         pinned = pinned and place.is_cpu
         if strides is None:
             out = new_array(element_type(dtype), normalize_shape(shape), place, zero, pinned)
@@ -120,7 +120,7 @@ def empty(
     retain_grad: bool = False,
     **kwargs: Any,
 ) -> array:
-    """Return a new array whose contents mean nothing; on the CPU they happen to be zeros, as fresh memory is.
+    """Return a new array whose contents mean nothing, until something writes to it.
 
     Example:
         >>> wp.empty((2, 3), dtype=wp.vec3).shape
@@ -194,7 +194,8 @@ def _create_like(
     like = src if isinstance(src, (array, indexedarray)) else interop_hooks.as_array(src)
     place = like.device if device is None else get_device(device)
     locked = place.is_cpu and (isinstance(like, array) and like.pinned if pinned is None else pinned)
-    out = new_array(element_type(like.dtype), like.shape, place, zero or place.is_cpu, locked)
+    element = element_type(like.dtype)
+    out = new_array(element, like.shape, place, zero or element.holds, locked)
     out.requires_grad = like.requires_grad if requires_grad is None else requires_grad
     out.retain_grad = retain_grad
     return out
