@@ -50,6 +50,7 @@ CHECKS = {
     "ir": "tests.fuzz.reused:compiled_ir",
     "dual": "tests.fuzz.reused:dual_numbers",
     "tapes": "tests.runtime.autodiff.random_tapes:check",
+    "graphs": "tests.runtime.launching.random_graphs:check",
 }
 KNOWN: dict[str, str] = {
     "sums": "one array is updated, or read and differentiated, at several kinds of index in one kernel",

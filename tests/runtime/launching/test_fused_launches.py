@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import tail
+from tests.runtime.launching import random_graphs
 
 N = 20_011  # several pieces, and a rest
 vec3 = wp.vec3
@@ -366,3 +368,9 @@ def test_tensors_are_told_of_writes() -> None:
     wanted = np.float32(1.001) * 1.0 + np.float32(0.5)
     np.testing.assert_allclose(u.numpy(), wanted, rtol=1e-6)
     np.testing.assert_allclose(t.numpy(), 1.001 * wanted + 0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("first", [0, *map(tail, range(20, 200, 20))])
+def test_random_graphs(first: int) -> None:
+    together = [random_graphs.check(seed) for seed in range(first, first + 20)]
+    assert sum(map(bool, together)) > 3
