@@ -42,7 +42,8 @@ def compile_kernel(source: Source, signature: Signature, target: Target | None =
             from warp_like.backend.target import host_target
             from warp_like.compiler import pipeline
 
-            artifact = pipeline.build(source, signature, target or host_target(), _drafts.pop(key, None))
+            drafted = None if target is not None else _drafts.pop(_draft_key(source, signature), None)
+            artifact = pipeline.build(source, signature, target or host_target(), drafted)
             _note_built(key)
             cache.write(key, artifact)
         else:
@@ -68,7 +69,8 @@ def kernel_facts(source: Source, signature: Signature) -> Artifact:
         from warp_like.backend.target import host_target
         from warp_like.compiler import pipeline
 
-        drafted = _keep(key, pipeline.draft(source, signature, host_target()))
+        drafted = pipeline.draft(source, signature, host_target())
+        _keep(_draft_key(source, signature), drafted)
     return drafted.facts
 
 
@@ -76,14 +78,18 @@ _MAX_DRAFTS = 64
 """Drafts of kernels that are gone or never run backward would stay. One that was dropped is made again."""
 
 _drafts: dict[str, Draft] = {}
-"""Variants by their key that have no code yet: those of which a tape needed the facts alone, so far."""
+"""Variants by ``_draft_key`` that have no code yet: those of which a tape needed the facts alone, so far."""
 
 
-def _keep(key: str, draft: Draft) -> Draft:
+def _draft_key(source: Source, signature: Signature) -> str:
+    """Return the key of the variants that a draft serves: with plain additions, and with atomic ones."""
+    return cache_key(source, signature.replace(sums=True))
+
+
+def _keep(key: str, draft: Draft) -> None:
     for oldest in list(_drafts)[: len(_drafts) + 1 - _MAX_DRAFTS]:
         _drafts.pop(oldest, None)
     _drafts[key] = draft
-    return draft
 
 
 _MAX_BUILT = 4096

@@ -66,6 +66,7 @@ class Draft:
 
     Attributes:
         function: What the backend gets.
+        signature: What the options and the facts are for.
         facts: Its artifact without code.
     """
 
@@ -75,6 +76,14 @@ class Draft:
             source, signature, self.clock, _team(signature, target), native=target.has_native_searches
         )
         self.memory = analyse(self.function)
+        self.prepare(signature, target)
+
+    def prepare(self, signature: Signature, target: Target) -> None:
+        """Find the options and the facts for ``signature``: the one of the passes, or its other choice of ``sums``.
+
+        Passes for the CPU do not ask for ``sums``, so both have the same function.
+        """
+        self.signature = signature
         self.options = _lowering(signature, self.memory, target)
         self.facts = _facts(self.function, self.memory, signature, self.options, target)
 
@@ -91,9 +100,13 @@ def draft(source: Source, signature: Signature, target: Target) -> Draft:
 def build(source: Source, signature: Signature, target: Target, drafted: Draft | None = None) -> Artifact:
     """Compile one variant, without the cache; go on from ``drafted`` where that is there.
 
+    ``drafted`` may be for the other choice of ``sums``, on the CPU.
+
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
+    if drafted is not None and drafted.signature != signature:
+        drafted.prepare(signature, target)
     return _blaming_a_pass(source, lambda: _build(drafted or Draft(source, signature, target), signature, target))
 
 
