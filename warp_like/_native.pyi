@@ -167,6 +167,23 @@ class _DispatcherSpec(Protocol):
 _Args = list[Any] | tuple[Any, ...]
 
 @final
+class OpCall:
+    """Launches a kernel on the tensors of an operator's call."""
+
+    def __new__(
+        cls,
+        dispatcher: Dispatcher,
+        classes: tuple[type, ...],
+        given: int,
+        makes: tuple[tuple[Callable[[Any], Any], int], ...],
+        tensors: tuple[int, ...],
+        numbers: tuple[int, ...],
+        params: tuple[int, ...],
+        grid: int | list[int] | tuple[int, int],
+    ) -> OpCall: ...
+    def run(self, args: tuple[Any, ...], /) -> tuple[Any, ...] | None: ...
+
+@final
 class Dispatcher:
     """Launches one kernel."""
 

@@ -7,6 +7,7 @@ import pytest
 
 import warp_like as wp
 from tests.interop.operator_kernels import MATRIX, both, square, square_here, two_steps, wave, weighted
+from warp_like.interop.op_body import KernelBody
 
 paddle = pytest.importorskip("paddle")
 f64 = wp.float64
@@ -283,3 +284,28 @@ def test_under_autocast_arguments_get_the_dtypes_that_are_declared(monkeypatch):
     assert x.grad.astype("float32").tolist() == [2.0, 4.0, 6.0]
     with pytest.raises(TypeError, match="expected a tensor of paddle.float32"):
         op(x.astype("float64"))
+
+
+def test_later_calls_are_one_native_function(monkeypatch):
+    """They give what NumPy computes, and no longer go the general way."""
+    rng = np.random.default_rng(7)
+    wave_op(paddle.to_tensor(rng.normal(size=3)), 2.0)
+
+    def general(*_):
+        raise AssertionError("the general way")
+
+    for n in (4, 1, 0, 17):
+        x = paddle.to_tensor(rng.normal(size=n), stop_gradient=False)
+        weights = np.arange(1.0, n + 1)
+        for again in (False, True):
+            with monkeypatch.context() as patch:
+                if again:
+                    patch.setattr(KernelBody, "forward", general)
+                    patch.setattr(KernelBody, "_backward", general)
+                x.clear_gradient(False)
+                y = wave_op(x, 0.5)
+                y.backward(paddle.to_tensor(weights))
+            np.testing.assert_allclose(y.numpy(), np.sin(x.numpy()) * 0.5, rtol=1e-14)
+            np.testing.assert_allclose(x.grad.numpy(), np.cos(x.numpy()) * 0.5 * weights, rtol=1e-14)
+    with pytest.raises(TypeError, match=r"expected a tensor of paddle\.float64"):
+        wave_op(paddle.arange(3, dtype="float32"), 2.0)

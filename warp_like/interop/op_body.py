@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
+from warp_like import _native
 from warp_like.base.contract import MAX_DIMS
 from warp_like.interop import view
+from warp_like.interop.op_calls import Grid, Start, adjoint_call, forward_call
 from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.recording import Record
@@ -26,7 +28,21 @@ from warp_like.runtime.launching.blocks import over_blocks
 from warp_like.runtime.launching.launch import launch, run
 from warp_like.runtime.memory.allocation import element_type
 from warp_like.runtime.memory.device import get_device
-from warp_like.runtime.memory.recorder import recorder, refuse_capture
+from warp_like.runtime.memory.recorder import recorder, refuse_capture, stream_captures
+
+
+class Answers(NamedTuple):
+    """What a backward pass needs of the forward.
+
+    Attributes:
+        reads_outputs: Whether it needs the results.
+        unread: Positions of array arguments of which it needs shape and dtype alone; it takes an ``Absent`` for them.
+        places: Where these stand among the arguments.
+    """
+
+    reads_outputs: bool
+    unread: frozenset[int]
+    places: frozenset[int]
 
 
 class Body(Protocol):
@@ -34,20 +50,17 @@ class Body(Protocol):
 
     signature: OpSignature
 
+    def try_forward(self, args: tuple[Any, ...]) -> list[Any] | None:
+        """Return the results where the arguments are plainly right; else None, and nothing has run."""
+
     def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
         """Return the results for checked arguments, made in ``results`` where these are given.
 
         They are as ``signature.new_outputs`` would make them.
         """
 
-    def reads_outputs(self) -> bool:
-        """Return whether ``backward`` needs the results."""
-
-    def unread(self) -> frozenset[int]:
-        """Return the positions of array arguments of which ``backward`` needs shape and dtype alone.
-
-        It takes an ``Absent`` for them.
-        """
+    def answers(self) -> Answers:
+        """Return what ``backward`` needs."""
 
     def backward(
         self, grads: Sequence[Any], args: Sequence[Any], results: Sequence[Any], needs: Sequence[bool]
@@ -57,7 +70,7 @@ class Body(Protocol):
         Args:
             grads: The gradients of the differentiable results.
             args: What ``forward`` got.
-            results: What it returned, if ``reads_outputs()``.
+            results: What it returned, if ``answers().reads_outputs``.
             needs: For each of ``signature.wrt``, whether its gradient is wanted.
         """
 
@@ -84,6 +97,12 @@ class KernelBody:
         self._known = Known(kernel, signature)
         self._starts: dict[tuple[bool, ...], Start] = {}
 
+    def try_forward(self, args: tuple[Any, ...]) -> list[Any] | None:
+        """Run the kernel in one native call, once it has run in the general way."""
+        call = self.known.forward_call
+        made = None if call is None or stream_captures else call.run(args)
+        return None if made is None else list(made[: len(self.signature.outputs)])
+
     def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
         """Run the kernel."""
         self.require_current()
@@ -95,7 +114,20 @@ class KernelBody:
         kernel, dims = self.placed(args, results)
         with not_recorded():
             launch(kernel, dims, given, device=self._device, record_tape=False, **self._blocks)
+        known = self.known
+        if known.forward_call is None and self._is_regular:
+            program = known.forward.over(self._grid or ())
+            known.forward_call = forward_call(sig, program, self._grid) if program.dispatcher is not None else None
         return results
+
+    @property
+    def _is_regular(self) -> bool:
+        """Whether the grid follows from the operator, or from the shape of its first array."""
+        return self.block_dim is None and not callable(self.dim)
+
+    @functools.cached_property
+    def _grid(self) -> Grid:
+        return None if self.dim is None else grid_dims(self.kernel.key, self.dim)
 
     def require_current(self) -> None:
         """Refuse to run once a value has changed that the kernel names.
@@ -131,22 +163,14 @@ class KernelBody:
             self._known = Known(self.kernel, self.signature)
         return self._known
 
-    def reads_outputs(self) -> bool:
-        """Ask the compiled adjoint."""
-        return self._asked[0]
-
-    def unread(self) -> frozenset[int]:
+    def answers(self) -> Answers:
         """Ask the compiled adjoint. What the user's rules for shapes look at is not known."""
-        return self._asked[1]
-
-    @property
-    def _asked(self) -> tuple[bool, frozenset[int]]:
-        """What the compiled adjoint answers."""
         known = self.known
         if known.answers is None:
             reads, unread = self._ask()
-            looks = callable(self.dim) or any(map(callable, self.signature.shapes.values()))
-            known.answers = reads, frozenset() if looks else unread
+            if callable(self.dim) or any(map(callable, self.signature.shapes.values())):
+                unread = frozenset()
+            known.answers = Answers(reads, unread, frozenset(map(self.signature.inputs.index, unread)))
         return known.answers
 
     def _ask(self) -> tuple[bool, frozenset[int]]:
@@ -188,7 +212,16 @@ class KernelBody:
         self, grads: Sequence[Any], args: Sequence[Any], results: Sequence[Any], needs: Sequence[bool]
     ) -> list[Any]:
         """Run the adjoint."""
-        sig, tensors, start = self.signature, self.signature.tensors, self._start(needs)
+        start = self._start(needs)
+        call = self.known.adjoint_calls.get((start.order, bool(results)))
+        made = None if call is None or stream_captures else call.run((*grads, *args, *results))
+        if made is None:
+            return self._backward(start, grads, args, results)
+        return start.gradients(made, args)
+
+    def _backward(self, start: Start, grads: Sequence[Any], args: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """Run the adjoint in the general way."""
+        sig, tensors = self.signature, self.signature.tensors
         adjoints = start.adjoints(sig, grads, args)
         originals = sig.parameters(args)
         given = list(originals)
@@ -199,11 +232,16 @@ class KernelBody:
                 given[i] = adjoints[i] if i in adjoints else tensors.empty(sig.output_shapes(args)[k], sig.dtypes[i])
         given = [tensors.empty(x.shape, x.dtype) if type(x) is Absent else x for x in given]
         with not_recorded():
-            if not self._run_known(start, args, given, adjoints):
-                self._run_adjoint(self.record(given, args), originals, adjoints)
-        return [
-            adjoints[i] if is_array else adjoints[i].reshape(args[place].shape) for i, place, is_array in start.wanted
-        ]
+            self._run_adjoint(self.record(given, args), originals, adjoints)
+        self._keep_adjoint_call(start, bool(results))
+        return start.gradients([adjoints[i] for i in start.order], args)
+
+    def _keep_adjoint_call(self, start: Start, has_results: bool) -> None:
+        known, key = self.known, (start.order, has_results)
+        program = known.serving.get(start.order)
+        if key not in known.adjoint_calls and program is not None and program.dispatcher is not None:
+            call = adjoint_call(self.signature, start, program, self._grid, has_results, self.answers().unread)
+            known.adjoint_calls[key] = call
 
     def _start(self, needs: Sequence[bool]) -> Start:
         key = tuple(needs)
@@ -211,14 +249,6 @@ class KernelBody:
         if found is None:
             found = self._starts[key] = Start.of(self.signature, key)
         return found
-
-    def _run_known(self, start: Start, args: Sequence[Any], given: list[Any], adjoints: dict[int, Any]) -> bool:
-        """Launch an adjoint that is known to serve all calls, false where there is none or it declines."""
-        program = self.known.serving.get(start.order)
-        if program is None or program.dispatcher is None:
-            return False
-        grid = self._dims(args, [given[i] for i in self.signature.outputs])
-        return program.dispatcher.try_launch(grid, [*given, *[adjoints[i] for i in start.order]], (), None)
 
     def _run_adjoint(self, record: Record, originals: list[Any], adjoints: dict[int, Any]) -> None:
         sig, given = self.signature, record.args
@@ -252,10 +282,8 @@ class KernelBody:
 
     def _serves_all(self, forward: Program, program: Program) -> bool:
         """Whether all calls run one adjoint, and it takes their arguments and adjoints alone."""
-        if self.block_dim is not None or callable(self.dim):
-            return False
         effects = program.effects
-        return not (forward.effects.serial or effects.prelaunch_copies or effects.objects)
+        return self._is_regular and not (forward.effects.serial or effects.prelaunch_copies or effects.objects)
 
 
 class Known:
@@ -263,56 +291,28 @@ class Known:
 
     Attributes:
         generation: That of the kernel, whose code it is.
-        answers: Whether adjoints read the results, and the positions of arrays of which they read no elements.
+        answers: What adjoints read; None until somebody asks.
         adjoints: The adjoints of the programs of the kernel, by which arrays have gradients and whether its threads run
             in order; None where there is none.
         serving: Of them those that serve all calls, by which arrays have gradients.
+        forward_call: How plain arguments are launched; None where there is no such call, or not yet.
+        adjoint_calls: The same of adjoints, by which arrays have gradients and whether results are given.
     """
 
     def __init__(self, kernel: Kernel, signature: OpSignature) -> None:
         self.generation = kernel.generation
         self._kernel = kernel
         self._types = signature.types
-        self.answers: tuple[bool, frozenset[int]] | None = None
+        self.answers: Answers | None = None
         self.adjoints: dict[tuple[Program, tuple[int, ...], bool], Program | None] = {}
         self.serving: dict[tuple[int, ...], Program] = {}
+        self.forward_call: _native.OpCall | None = None
+        self.adjoint_calls: dict[tuple[tuple[int, ...], bool], _native.OpCall | None] = {}
 
     @functools.cached_property
     def forward(self) -> Program:
         """The kernel's program."""
         return self._kernel.program(self._types)
-
-
-class Start(NamedTuple):
-    """How the adjoints of a backward pass begin, by which gradients are wanted.
-
-    Attributes:
-        wanted: Position, place among the arguments and whether it is an array, of what wants a gradient.
-        zeros: Of them those whose gradient begins as zeros.
-        order: The positions of all adjoints.
-    """
-
-    wanted: list[tuple[int, int, bool]]
-    zeros: list[tuple[int, int, bool]]
-    order: tuple[int, ...]
-
-    @classmethod
-    def of(cls, sig: OpSignature, needs: Sequence[bool]) -> Start:
-        """Return how they begin where ``needs`` marks those of ``sig.wrt`` that want a gradient."""
-        wanted = [(i, sig.inputs.index(i), i in sig.arrays) for i, needed in zip(sig.wrt, needs, strict=True) if needed]
-        zeros = [row for row in wanted if row[0] not in sig.in_out]
-        return cls(wanted, zeros, tuple(sorted({*(i for i, _, _ in zeros), *sig.from_outputs})))
-
-    def adjoints(self, sig: OpSignature, grads: Sequence[Any], args: Sequence[Any]) -> dict[int, Any]:
-        """Return the adjoint of each parameter that has one."""
-        tensors = sig.tensors
-        found: dict[int, Any] = {}
-        for i, place, is_array in self.zeros:
-            shape = args[place].shape
-            found[i] = tensors.zeros(shape if is_array else (1, *shape), sig.dtypes[i])
-        for i, grad in zip(sig.from_outputs, grads, strict=True):
-            found[i] = tensors.copy(grad)  # the reverse sweep consumes the adjoint of what the kernel overwrites
-        return found
 
 
 class FunctionBody:
@@ -321,6 +321,10 @@ class FunctionBody:
     def __init__(self, function: Callable[..., Any], signature: OpSignature) -> None:
         self.function = function
         self.signature = signature
+
+    def try_forward(self, args: tuple[Any, ...]) -> list[Any] | None:
+        """None: a function has to be called."""
+        return None
 
     def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
         """Call the function."""
@@ -349,13 +353,9 @@ class FunctionBody:
                 f"returns nothing, got {type(returned).__name__}"
             )
 
-    def reads_outputs(self) -> bool:
-        """No: they are computed again."""
-        return False
-
-    def unread(self) -> frozenset[int]:
-        """None: everything is computed again."""
-        return frozenset()
+    def answers(self) -> Answers:
+        """Return that it needs the arguments: all else is computed again."""
+        return Answers(False, frozenset(), frozenset())
 
     def backward(
         self, grads: Sequence[Any], args: Sequence[Any], results: Sequence[Any], needs: Sequence[bool]

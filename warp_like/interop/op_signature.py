@@ -27,11 +27,15 @@ class Tensors(Protocol):
         maker: The function that makes operators, for messages.
         library: The library's name, for messages.
         kind: The class of tensors.
+        classes: Those of its classes that are no more than tensors.
+        seed: As ``copy``, where what is lazy in a tensor may be so in the copy.
     """
 
     maker: str
     library: str
     kind: Any
+    classes: tuple[Any, ...]
+    seed: Callable[[Any], Any]
 
     def dtype(self, scalar: Any) -> Any:
         """Return the library's dtype of a scalar type; TypeError if there is none."""
@@ -231,36 +235,40 @@ class OpSignature:
 
     def new_outputs(self, args: Sequence[Any]) -> list[Any]:
         """Return tensors for the results: zeros, or a copy of the argument."""
-        return [make(args) for make in self._makers]
+        return [
+            self.tensors.zeros(self._output_shape(i, args), self.dtypes[i]) if rule is None else rule[0](args[rule[1]])
+            for i, rule in self.fresh.items()
+        ]
 
     @functools.cached_property
-    def _makers(self) -> list[Callable[[Sequence[Any]], Any]]:
-        """For each result what makes its tensor: found once, since calls are short."""
-        return [self._maker(i) for i in self.outputs]
+    def fresh(self) -> dict[int, tuple[Callable[[Any], Any], int] | None]:
+        """For each result what makes its tensor of one argument, and that one's place; None if it takes several."""
+        return {i: self._fresh(i) for i in self.outputs}
 
-    def _maker(self, i: int) -> Callable[[Sequence[Any]], Any]:
-        tensors, dtype = self.tensors, self.dtypes[i]
+    def _fresh(self, i: int) -> tuple[Callable[[Any], Any], int] | None:
+        tensors, dtype, inner, ndim = self.tensors, self.dtypes[i], self.element_shapes[i], self.array_type(i).ndim
         if i in self.in_out:
-            place = self.inputs.index(i)
-            return lambda args: tensors.copy(args[place])
-        if i not in self.shapes:
-            first = self.arrays[0]
-            place = self.inputs.index(first)
-            of_both = (self.array_type(k).ndim for k in (i, first)), (self.element_shapes[k] for k in (i, first))
-            if self.dtypes[first] == dtype and all(len({*pair}) == 1 for pair in of_both):
-                return lambda args: tensors.zeros_like(args[place])
-        return lambda args: tensors.zeros(self._output_shape(i, args), dtype)
+            return tensors.copy, self.inputs.index(i)
+        if i in self.shapes:
+            if callable(self.shapes[i]) or not self.inputs:
+                return None
+            return (lambda _: tensors.zeros(self._output_shape(i, ()), dtype)), 0
+        first = self.arrays[0]
+        place = self.inputs.index(first)
+        if (self.dtypes[first], self.element_shapes[first], self.array_type(first).ndim) == (dtype, inner, ndim):
+            return tensors.zeros_like, place
+        return (lambda t: tensors.zeros((*t.shape[:ndim], *inner), dtype)), place
 
     def parameters(self, args: Sequence[Any]) -> list[Any]:
         """Return ``args`` by parameter, None for the pure outputs; tensors resolved, components made values."""
         found: list[Any] = [None] * len(self.types)
-        for place, i, load in self._loads:
+        for place, i, load in self.loads:
             value = args[place]
             found[i] = value if load is None or type(value) is Absent else load(value)
         return found
 
     @functools.cached_property
-    def _loads(self) -> list[tuple[int, int, Callable[[Any], Any] | None]]:
+    def loads(self) -> list[tuple[int, int, Callable[[Any], Any] | None]]:
         """For each argument: place, position, and what makes a launch's argument of it; None where it is one."""
         return [(place, i, self._load(i)) for place, i in enumerate(self.inputs)]
 

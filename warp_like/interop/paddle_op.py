@@ -33,6 +33,8 @@ class PaddleTensors:
     def __init__(self) -> None:
         self._paddle = _paddle()
         self.kind = self._paddle.Tensor
+        self.classes: tuple[Any, ...] = (self._paddle.Tensor,)
+        self.seed: Callable[[Any], Any] = self.copy
         self._device = get_device("cpu")
         self._class_of = functools.cache(dtype_from_paddle)
 
@@ -96,6 +98,7 @@ class PaddleOp(ByName):
         sig = body.signature
         self.name = sig.name
         self._body, self._signature = body, sig
+        self._count = len(sig.inputs)
         self._wrt = [sig.inputs.index(i) for i in sig.wrt]
         self._layer = _layer(body)
         unified = _paddle().jit.marker.unified  # to_static then calls a function as it is
@@ -109,7 +112,7 @@ class PaddleOp(ByName):
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         paddle = _paddle()
-        if kwargs or len(args) != len(self._signature.inputs):
+        if kwargs or len(args) != self._count:
             args = in_order(self._signature, self, args, kwargs)
         if self._composites:
             args = tuple(map(components, args))
@@ -117,13 +120,20 @@ class PaddleOp(ByName):
             from warp_like.interop import paddle_static  # most programs have no static graphs
 
             return paddle_static.call(self._body, args)
-        if paddle.amp.is_autocast_enabled():
+        if self._may_cast(args) and paddle.amp.is_autocast_enabled():
             args = tuple(self._signature.autocast(args))
-        self._signature.check(args)
-        if paddle.is_grad_enabled() and any(not args[p].stop_gradient for p in self._wrt):
+        if paddle.is_grad_enabled() and any(not getattr(args[p], "stop_gradient", True) for p in self._wrt):
             return self._layer.apply(*args)
-        results = self._body.forward(args)
+        results = _results(self._body, args)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _may_cast(self, args: tuple[Any, ...]) -> bool:
+        """Whether a tensor has another dtype than declared: a look at that takes less time than at Paddle's mode."""
+        dtypes = self._signature.dtypes
+        for p, i in zip(self._wrt, self._signature.wrt, strict=True):
+            if getattr(args[p], "dtype", None) != dtypes[i]:
+                return True
+        return False
 
     def __repr__(self) -> str:
         return f"<warp_like paddle_op {self.name}>"
@@ -194,6 +204,15 @@ def paddle_op(
     return PaddleOp(body, function.func if isinstance(function, Kernel) else function, calling_module())
 
 
+def _results(body: Body, args: tuple[Any, ...]) -> list[Any]:
+    """Run the operator; TypeError or ValueError for arguments that it can't take."""
+    results = body.try_forward(args)
+    if results is None:
+        body.signature.check(args)
+        results = body.forward(args)
+    return results
+
+
 def _layer(body: Body) -> Any:
     """The ``PyLayer`` of an operator."""
     sig = body.signature
@@ -201,17 +220,17 @@ def _layer(body: Body) -> Any:
     tensors = [sig.inputs.index(i) for i in sig.given_tensors]
 
     def forward(ctx: Any, *args: Any) -> Any:
-        results = body.forward(args)
+        results = _results(body, args)
         for i, result in zip(sig.outputs, results, strict=True):
             if i not in sig.from_outputs:
                 ctx.mark_non_differentiable(result)
         ctx.needs = [not args[p].stop_gradient for p in places]
-        unread = {sig.inputs.index(i) for i in body.unread()}
+        reads_outputs, _, unread = body.answers()
         ctx.args = [
             Absent(a.shape, a.dtype) if p in unread else a if p not in tensors else None for p, a in enumerate(args)
         ]
         ctx.saved = [p for p in tensors if p not in unread]
-        saved = [args[p] for p in ctx.saved] + (results if body.reads_outputs() else [])
+        saved = [args[p] for p in ctx.saved] + (results if reads_outputs else [])
         ctx.versions = [t._inplace_version() for t in saved]
         ctx.save_for_backward(*saved)
         return results[0] if len(results) == 1 else tuple(results)

@@ -63,7 +63,7 @@ def call(body: Body, args: Sequence[Any]) -> Any:
         weights = [
             grads[k] if k in grads else sig.tensors.zeros(made[k], dtypes[k]) for k in floats
         ]  # what is not used has none
-        results = body.forward(whole) if body.reads_outputs() else []
+        results = body.forward(whole) if body.answers().reads_outputs else []
         return body.backward(weights, whole, results, needs)
 
     def shapes(*given: Any) -> list[Any]:

@@ -60,7 +60,7 @@ def launch_adjoint(
         wholes[i] = tensors.copy(grad.expand(size, *grad.shape) if dim is None else grad.movedim(dim, 0))
     adjoints = {i: whole[0] for i, whole in wholes.items()}
     before = [(x, steps.get(i, 0)) for i, x in enumerate(given)]
-    for i in body.unread():
+    for i in body.answers().unread:
         given[i], steps[i] = tensors.empty(shapes[i], sig.dtypes[i]), 0
     kept, kept_moves = _first(tensors, results)
     for k, (i, shape) in enumerate(zip(sig.outputs, sig.output_shapes(firsts), strict=True)):

@@ -31,6 +31,11 @@ class TorchTensors:
     def __init__(self) -> None:
         self._torch = _torch()
         self.kind = self._torch.Tensor
+        self.classes: tuple[Any, ...] = self._torch.Tensor, self._torch.nn.Parameter
+        self.zeros_like = functools.partial(self._torch.zeros_like, memory_format=self._torch.contiguous_format)
+        self.seed: Callable[[Any], Any] = functools.partial(
+            self._torch.clone, memory_format=self._torch.contiguous_format
+        )
 
     def dtype(self, scalar: Any) -> Any:
         """Return PyTorch's dtype."""
@@ -43,10 +48,6 @@ class TorchTensors:
     def zeros(self, shape: Any, dtype: Any) -> Any:
         """Return zeros, whatever the default device is."""
         return self._torch.zeros(shape, dtype=dtype, device="cpu")
-
-    def zeros_like(self, t: Any) -> Any:
-        """Return zeros of a tensor's shape and dtype."""
-        return self._torch.zeros_like(t, memory_format=self._torch.contiguous_format)
 
     def empty(self, shape: Any, dtype: Any) -> Any:
         """Return anything, whatever the default device is."""
@@ -87,6 +88,7 @@ class TorchOp(ByName):
         self.overload, self._transformed, self._direct = register(name, body)
         sig = body.signature
         self._signature = sig
+        self._count = len(sig.inputs)
         self._tensors = [sig.inputs.index(i) for i in sig.given_tensors]
         self.composites = any(not isinstance(t, (ir.Array, ir.Scalar)) for t in body.signature.types)
 
@@ -99,7 +101,7 @@ class TorchOp(ByName):
 
         if torch.compiler.is_compiling():
             return self.overload(*args, **kwargs)
-        if kwargs or len(args) != len(self._signature.inputs):
+        if kwargs or len(args) != self._count:
             args = in_order(self._signature, self, args, kwargs)
         if torch._C._are_functorch_transforms_active():
             return self._transformed(*args)
