@@ -17,20 +17,16 @@ namespace {
 
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 
-struct Mesh {
-    const float* points;
-    const int32_t* indices;
-    float* boxes;       // of the faces, in the order of the leaves
-    int32_t last;       // the number of the last point
-    float padded[4]{};  // the last point, after which no memory may come
+Corners corners_of(const float* points, int32_t point_count, const int32_t* indices) {
+    Corners made{points, indices, point_count - 1, {}};
+    if (made.last >= 0) std::memcpy(made.padded, points + 3 * int64_t{made.last}, 12);
+    return made;
+}
 
-    Mesh(const float* of_points, int32_t point_count, const int32_t* of_indices, float* of_boxes)
-        : points(of_points), indices(of_indices), boxes(of_boxes), last(point_count - 1) {
-        if (last >= 0) std::memcpy(padded, points + 3 * int64_t{last}, 12);
-    }
-    // A point, of which four numbers can be read.
-    const float* point(int32_t i) const { return i == last ? padded : points + 3 * int64_t{i}; }
-};
+// A point, of which four numbers can be read.
+const float* point_of(const Corners& mesh, int32_t i) {
+    return i == mesh.last ? mesh.padded : mesh.points + 3 * int64_t{i};
+}
 
 // Takes the nodes of a binary tree together. It counts first, so that there is memory of the right size, then writes.
 class Widener {
@@ -181,30 +177,23 @@ void finish_streams() {
 #endif
 }
 
-// Writes four boxes, of which each row has a coordinate. One more number after them is lost.
-void write_boxes(const Four* lower, const Four* upper, float* boxes) {
-    Four low[4] = {lower[0], lower[1], lower[2], four(0)};
-    Four high[4] = {upper[0], upper[1], upper[2], four(0)};
-    transpose(low[0], low[1], low[2], low[3]);
-    transpose(high[0], high[1], high[2], high[3]);
-    for (int i = 0; i < 4; ++i) {
-        std::memcpy(boxes + 6 * i, &low[i], sizeof low[i]);
-        std::memcpy(boxes + 6 * i + 3, &high[i], sizeof high[i]);
-    }
+// Writes the corners of four boxes, of which each row has a coordinate.
+void write_corners(const Four* rows, float (*corners)[4]) {
+    Four made[4] = {rows[0], rows[1], rows[2], four(0)};
+    transpose(made[0], made[1], made[2], made[3]);
+    for (int i = 0; i < 4; ++i) std::memcpy(corners[i], &made[i], sizeof made[i]);
 }
 
-// Takes the corners of a block's faces, finds their boxes, and returns how many there are.
-int fill(FaceBlock& block, const Mesh& mesh, float* boxes) {
+// Takes the corners of a block's faces, and finds their boxes. `wl_fill_block` does the same.
+void fill(FaceBlock* block, const Corners* mesh, const int32_t* faces, int32_t count, FaceBoxes* boxes) {
     static const float none[4] = {kNone, kNone, kNone, kNone};
     const float* at[3][kWide];
     FaceBlock made;
-    std::memcpy(made.face, block.face, sizeof made.face);
     for (int k = 0; k < kWide; ++k) {
-        int32_t& face = made.face[k];
-        const bool there = face != kNoFace;
-        face = there && face < 0 ? ~face : face;
-        const int32_t* corners = mesh.indices + (there ? 3 * int64_t{face} : 0);
-        for (int c = 0; c < 3; ++c) at[c][k] = there ? mesh.point(corners[c]) : none;
+        const bool there = k < count;
+        made.face[k] = there ? faces[k] : kNoFace;
+        const int32_t* corners = mesh->indices + (there ? 3 * int64_t{faces[k]} : 0);
+        for (int c = 0; c < 3; ++c) at[c][k] = there ? point_of(*mesh, corners[c]) : none;
     }
     for (int k = 0; k < kWide; k += 4) {  // vectors of faces
         Four lower[3], upper[3];
@@ -220,38 +209,69 @@ int fill(FaceBlock& block, const Mesh& mesh, float* boxes) {
                 upper[axis] = most(rows[axis], upper[axis]);
             }
         }
-        write_boxes(lower, upper, boxes + 6 * k);
+        write_corners(lower, boxes->lower + k);
+        write_corners(upper, boxes->upper + k);
     }
     mark_degenerate(made);
-    float* to = block.corner[0];
+    float* to = block->corner[0];
     const float* from = made.corner[0];
     for (int i = 0; i < kBlockWords; i += 4) stream(to + i, vector_at(from + i));
-    int count = 0;
-    while (count < kWide && made.face[count] != kNoFace) ++count;
-    return count;
 }
 
-// Asks for the corners' numbers of faces that come soon. `last` is the last face there is.
-void prefetch_corners(const FaceBlock& block, const Mesh& mesh, int32_t last) {
-    for (const int32_t face : block.face) {
-        const int32_t known = std::min(face ^ (face >> 31), last);  // no branch, which would wait
-        __builtin_prefetch(mesh.indices + 3 * int64_t{known});
+using Fill = decltype(&fill);
+#ifdef WL_WIDE_SEARCH
+const Fill fill_block = __builtin_cpu_supports("avx2") ? wl_fill_block : fill;
+#else
+const Fill fill_block = fill;
+#endif
+
+// Writes `count` boxes, at least one, one after the other.
+void write_boxes(const FaceBoxes& boxes, int32_t count, float* to) {
+    const int32_t last = count - 1;
+    for (int32_t k = 0; k < last; ++k) {  // vectors, of which the next one overwrites the last number
+        std::memcpy(to + 6 * k, boxes.lower[k], 16);
+        std::memcpy(to + 6 * k + 3, boxes.upper[k], 16);
     }
+    std::memcpy(to + 6 * last, boxes.lower[last], 12);
+    std::memcpy(to + 6 * last + 3, boxes.upper[last], 12);
 }
 
-// Fits a block, and the leaves below `node`, whose faces are those of the block.
-void fit(FaceBlock& block, const Mesh& mesh, BinaryNode* node) {
-    float boxes[6 * kWide + 1];
-    const int count = fill(block, mesh, boxes);
-    while (node->first < 0) ++node;
-    std::memcpy(mesh.boxes + 6 * int64_t{node->first}, boxes, sizeof(float) * 6 * static_cast<size_t>(count));
-    for (int k = 0; k < count; ++node) {
-        if (node->first < 0) continue;
-        Box all;
-        for (const int end = k + node->skip; k < end; ++k) all.add(three(boxes + 6 * k), three(boxes + 6 * k + 3));
-        set_box(*node, all);
+// The tree over the faces of a mesh.
+struct Faces {
+    BinaryNode* nodes;
+    const int32_t* order;
+    float* boxes;   // in this order
+    int32_t count;  // of faces
+
+    // Fits a block, and the leaves below a node, whose faces are those of the block.
+    void fit(FaceBlock& block, const Corners& mesh, int32_t of) const {
+        const BinaryNode& node = nodes[of];
+        const int32_t end = node.first < 0 ? node.skip : of + 1;
+        while (nodes[of].first < 0) ++of;
+        const int32_t first = nodes[of].first;
+        int32_t all = 0;
+        for (int32_t i = of; i < end; ++i) all += nodes[i].first < 0 ? 0 : nodes[i].skip;
+        prefetch(first + 8 * kWide, mesh);
+        FaceBoxes found;
+        fill_block(&block, &mesh, order + first, all, &found);
+        write_boxes(found, all, boxes + 6 * int64_t{first});
+        for (int32_t i = of, k = 0; i < end; ++i) {
+            if (nodes[i].first < 0) continue;
+            Box leaf;
+            for (const int32_t stop = k + nodes[i].skip; k < stop; ++k) {
+                leaf.add(vector_at(found.lower[k]), vector_at(found.upper[k]));
+            }
+            set_box(nodes[i], leaf);
+        }
     }
-}
+
+  private:
+    // Asks for the corners' numbers of faces that come soon: some of a block's, as there are not always 8.
+    void prefetch(int32_t first, const Corners& mesh) const {
+        const int32_t stop = std::min(first + 6, count);
+        for (int32_t k = first; k < stop; ++k) __builtin_prefetch(mesh.indices + 3 * int64_t{order[k]});
+    }
+};
 
 void fit(WideNode& node, const BinaryNode* nodes) {
     for (int k = 0; k < kWide; ++k) {
@@ -292,31 +312,28 @@ PyObject* widen_bvh(PyObject*, PyObject* args) {
 }
 
 PyObject* fit_faces(PyObject*, PyObject* args) {
-    PyObject *nodes, *boxes, *wide, *blocks, *points, *indices;
+    PyObject *nodes, *order, *boxes, *wide, *blocks, *points, *indices;
     int node_count, count, wide_count, block_count, point_count;
-    if (!PyArg_ParseTuple(args, "OiOiOiOiOiO:fit_faces", &nodes, &node_count, &boxes, &count, &wide, &wide_count,
-                          &blocks, &block_count, &points, &point_count, &indices)) {
+    if (!PyArg_ParseTuple(args, "OiOOiOiOiOiO:fit_faces", &nodes, &node_count, &order, &boxes, &count, &wide,
+                          &wide_count, &blocks, &block_count, &points, &point_count, &indices)) {
         return nullptr;
     }
     auto* tree = memory_of<BinaryNode>(nodes, 8 * int64_t{node_count});
+    const auto* items = memory_of<int32_t>(order, count);
     auto* wide_nodes = memory_of<WideNode>(wide, int64_t{wide_count} * (sizeof(WideNode) / 4));
     auto* face_blocks = memory_of<FaceBlock>(blocks, int64_t{block_count} * kBlockWords);
     const auto* vertices = memory_of<float>(points, 3 * int64_t{point_count});
     const auto* corners = memory_of<int32_t>(indices, 3 * int64_t{count});
     auto* face_boxes = memory_of<float>(boxes, 6 * int64_t{count});
     if (PyErr_Occurred()) return nullptr;
-    const Mesh mesh(vertices, point_count, corners, face_boxes);
+    const Corners mesh = corners_of(vertices, point_count, corners);
+    const Faces faces{tree, items, face_boxes, count};
     auto fit_blocks = [=, &mesh](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const WideNode& node = wide_nodes[i];
             __builtin_prefetch(wide_nodes[std::min(i + 8, end - 1)].child);
             for (int k = 0; k < kWide; ++k) {
-                if (node.child[k] >= 0) continue;
-                const int32_t block = ~node.child[k];
-                // Blocks lie in this order. Branches wait for their faces' numbers, so that loads would not overlap.
-                __builtin_prefetch(face_blocks[std::min(block + 24, block_count - 1)].face);
-                prefetch_corners(face_blocks[std::min(block + 8, block_count - 1)], mesh, count - 1);
-                fit(face_blocks[block], mesh, tree + node.source[k]);
+                if (node.child[k] < 0) faces.fit(face_blocks[~node.child[k]], mesh, node.source[k]);
             }
         }
         finish_streams();
@@ -338,7 +355,7 @@ PyMethodDef functions[] = {
      "widen_bvh($module, nodes, node_count, order, count, wide, wide_count, places, blocks, block_count, /)\n--\n\n"
      "Write the wide tree of a hierarchy over `count` faces, and where in the blocks each face is."},
     {"fit_faces", fit_faces, METH_VARARGS,
-     "fit_faces($module, nodes, node_count, boxes, count, wide, wide_count, blocks, block_count, points, "
+     "fit_faces($module, nodes, node_count, order, boxes, count, wide, wide_count, blocks, block_count, points, "
      "point_count, indices, /)\n--\n\nFit a hierarchy over `count` faces and its wide tree to points that have moved."},
     {nullptr, nullptr, 0, nullptr},
 };

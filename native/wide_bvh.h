@@ -29,6 +29,19 @@ static_assert(sizeof(FaceBlock) == 320, "five cache lines; kernels read 80 words
 
 constexpr int kBlockWords = sizeof(FaceBlock) / 4;
 
+// The points of a mesh and the corners of its faces. Four numbers are read of each point.
+struct Corners {
+    const float* points;
+    const int32_t* indices;
+    int32_t last;     // the number of the last point
+    float padded[4];  // it, after which no memory may come
+};
+
+// The boxes of a block's faces: corners of three numbers, and one that nobody looks at.
+struct alignas(32) FaceBoxes {
+    float lower[kWide][4], upper[kWide][4];
+};
+
 // A node of a binary tree as `bvh.cpp` makes it.
 struct BinaryNode {
     float lower[3], upper[3];
@@ -42,6 +55,10 @@ constexpr int kMaxDepth = 48 + 32 + 32;
 constexpr int kStack = 7 * kMaxDepth + kWide;
 
 }  // namespace wl
+
+// Fills a block with `count` faces, and finds their boxes (`wide_fit.cpp`).
+extern "C" void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, const int32_t* faces, int32_t count,
+                              wl::FaceBoxes* boxes);
 
 // What compiled kernels call in place of the bodies of `_tree_ray` and `_tree_point` (`builtins/device/mesh.py`): the
 // face that is found, -1 for none. `nodes`, `places`, `corners` and `wide` are the words of a mesh's descriptor.

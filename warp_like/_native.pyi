@@ -361,6 +361,7 @@ def widen_bvh(
 def fit_faces(
     nodes: Array,
     node_count: int,
+    order: Array,
     boxes: Array,
     count: int,
     wide: Array,

@@ -52,8 +52,8 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
   Adjoints of launches add to ``gradient``, memory of the same layout, which is 0 where there is none.
   ``voxel_count`` is how many numbers of voxels there are. ``indexing`` says how a voxel gets one: by the place of its
   tile behind ``first_leaf`` (0), by the tile's first number (1), or by this and the voxels of the tile that count (2).
-  ``table`` has an int32 for each tile of a box of ``table_nx`` times ``table_ny`` times ``table_nz`` tiles, of which the
-  first one is ``table_x, table_y, table_z``; 0 where there is none (``runtime/geometry/nanovdb_table.py``).
+  ``table`` has an int32 for each tile of a box: ``table_nx`` times ``table_ny`` times ``table_nz`` tiles, which begin
+  with tile ``table_x, table_y, table_z``; 0 where there is none (``runtime/geometry/nanovdb_table.py``).
   The others say how nodes are laid out for values of the ``type`` (``runtime/geometry/nanovdb.py``).
 """
 

@@ -6,7 +6,7 @@ import pytest
 import warp_like as wp
 from tests.interpreter import run as interpret
 
-METHODS = ["sah", "median", "lbvh"]
+METHODS = ["sah", "median", "lbvh", "cubql"]
 
 
 @wp.kernel
@@ -243,7 +243,7 @@ V = wp.zeros(3, dtype=wp.vec3)
         (lambda: wp.Bvh(V, wp.zeros(6, dtype=wp.vec3)[::2]), RuntimeError, "`uppers` is a contiguous array"),
         (lambda: wp.Bvh(V, wp.zeros(4, dtype=wp.vec3)), RuntimeError, "3 lower corners and 4 upper corners"),
         (lambda: wp.Bvh(V, V, groups=wp.zeros(2, dtype=int)), RuntimeError, "3 lower corners and 2 groups"),
-        (lambda: wp.Bvh(V, V, "octree"), ValueError, '"sah", "median" or "lbvh"'),
+        (lambda: wp.Bvh(V, V, "octree"), ValueError, '"sah", "median", "lbvh" or "cubql"'),
         (lambda: wp.Bvh(V, V, leaf_size=0), ValueError, "at least one box"),
         (lambda: wp.Bvh(V, V).rebuild("x"), ValueError, "a tree is built by"),
     ],

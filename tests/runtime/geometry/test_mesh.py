@@ -324,6 +324,7 @@ P, F = wp.zeros(3, dtype=wp.vec3), wp.array([0, 1, 2], dtype=int)
         (lambda: wp.Mesh(P, F, velocities=wp.zeros(2, dtype=wp.vec3)), RuntimeError, "`velocities` has 2"),
         (lambda: wp.Mesh(P, F, groups=wp.zeros(2, dtype=int)), RuntimeError, "1 faces and 2 groups"),
         (lambda: wp.Mesh(P, F, bvh_leaf_size=0), ValueError, "at least one face"),
+        (lambda: wp.Mesh(P, F, bvh_constructor="cubql", bvh_leaf_size=-1), ValueError, "at least one face"),
     ],
 )
 def test_mistakes(make, error, message):

@@ -42,6 +42,8 @@ class BvhConstructor(enum.IntEnum):
     SAH = 0
     MEDIAN = 1
     LBVH = 2
+    CUBQL = -1
+    """Another name of ``SAH`` here: Warp builds such trees with the library cuBQL, which finds the same."""
 
     @classmethod
     def of(cls, given: BvhConstructor | str | None) -> BvhConstructor:
@@ -55,8 +57,13 @@ class BvhConstructor(enum.IntEnum):
         if given is None:
             return cls.SAH
         if not isinstance(given, str) or given.upper() not in cls.__members__:
-            raise ValueError(f'a tree is built by "sah", "median" or "lbvh", got {given!r}')
+            raise ValueError(f'a tree is built by "sah", "median", "lbvh" or "cubql", got {given!r}')
         return cls[given.upper()]
+
+    @property
+    def number(self) -> int:
+        """The number that native code has for it."""
+        return int(BvhConstructor.SAH if self is BvhConstructor.CUBQL else self)
 
 
 class Tree:
@@ -87,7 +94,7 @@ class Tree:
         """Build the tree anew."""
         places = self.order, self.boxes, self.nodes
         self.node_count, names, roots = _native.build_bvh(
-            lowers, uppers, groups, self.count, int(method), self.leaf_size, *places
+            lowers, uppers, groups, self.count, method.number, self.leaf_size, *places
         )
         self.groups = None
         if names:
@@ -135,7 +142,7 @@ class FaceTree:
     def fit(self, points: array, indices: array) -> None:
         """Fit it and the tree to points that have moved."""
         tree = self.tree
-        of_tree = tree.nodes, tree.node_count, tree.boxes, tree.count
+        of_tree = tree.nodes, tree.node_count, tree.order, tree.boxes, tree.count
         of_faces = self.wide, self.wide_count, self.blocks, self.block_count
         _native.fit_faces(*of_tree, *of_faces, points, points.size, indices)
 
@@ -192,8 +199,8 @@ class Bvh(Queried):
         lowers: An array of ``wp.vec3``: the lower corner of each box. The tree lies on its device.
         uppers: The upper corners. A box whose lower corner is above the upper one, or NaN, is not found.
         constructor: ``"sah"`` (the surface area heuristic, whose trees are the fastest to query), ``"median"`` or
-            ``"lbvh"`` (Morton codes, the fastest to build); ``"sah"`` when left out. On CUDA devices, trees are always
-            built by Morton codes.
+            ``"lbvh"`` (Morton codes, the fastest to build); ``"sah"`` when left out, and for ``"cubql"``. On CUDA
+            devices, trees are always built by Morton codes.
         groups: An array of int32, the group of each box. Each group has a subtree of its own, whose node
             ``wp.bvh_get_group_root`` gives for queries.
         leaf_size: The most boxes of a leaf; 8 when left out. Queries test each box of a leaf that they reach. On CUDA

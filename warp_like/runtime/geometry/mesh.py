@@ -53,7 +53,8 @@ class Mesh(Queried):
         indices: An array of int32: the vertices of each face, three in a row.
         velocities: An array of ``wp.vec3``: the velocity of each vertex, for ``wp.mesh_eval_velocity``.
         bvh_constructor: How the tree is built; see ``wp.Bvh``.
-        bvh_leaf_size: The most faces of a leaf, from 1 to 8 (more count as 8); 4 when left out.
+        bvh_leaf_size: The most faces of a leaf, from 1 to 8 (more count as 8); 4 when left out. With ``"cubql"``, it
+            may be 0, which is 4.
         support_winding_number: Whether ``wp.mesh_query_point_sign_winding_number`` can be used.
         groups: An array of int32, the group of each face, for searches below ``wp.mesh_get_group_root``.
 
@@ -100,7 +101,10 @@ class Mesh(Queried):
         self._velocities = self._of_vertices("velocities", velocities)
         self.groups = None if groups is None else checked("Mesh()", "groups", groups, ir.int32, self.device)
         count = self._require_faces()
+        constructor = BvhConstructor.of(bvh_constructor)
         leaf_size = 4 if bvh_leaf_size is None else operator.index(bvh_leaf_size)
+        if leaf_size == 0 and constructor is BvhConstructor.CUBQL:  # which chooses it
+            leaf_size = 4
         if leaf_size < 1:
             raise ValueError(f"Mesh(): a leaf has at least one face, got bvh_leaf_size={bvh_leaf_size}")
         self._lowers, self._uppers = (
@@ -112,7 +116,7 @@ class Mesh(Queried):
         # What the kernels read that find boxes and corners.
         self._descriptor.publish(points=self._points, indices=self.indices, face_count=count)
         self._find_boxes()
-        self._tree.build(self._lowers, self._uppers, self.groups, BvhConstructor.of(bvh_constructor))
+        self._tree.build(self._lowers, self._uppers, self.groups, constructor)
         self._faces = faces_of(self._tree)
         self._fit_faces()
         self._moments: array | None = None

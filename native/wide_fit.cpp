@@ -1,0 +1,114 @@
+// Fills a block of faces with AVX2: what `fill` in wide_bvh.cpp does, for which see there. As wide_search.cpp, this
+// file is compiled for it, uses no inline function of a library, and is called only where the processor has AVX2.
+#include "wide_bvh.h"
+
+#ifdef __AVX2__
+#include <immintrin.h>
+
+namespace wl {
+
+namespace {
+
+using V = __m256;
+
+inline V all(float x) { return _mm256_set1_ps(x); }
+inline V larger(V a, V b) { return _mm256_max_ps(a, b); }
+inline V square(V a) { return _mm256_mul_ps(a, a); }
+inline V sum(V a, V b, V c) { return _mm256_add_ps(_mm256_add_ps(a, b), c); }
+
+inline V two(const float* a, const float* b) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
+}
+
+// Transposes both halves of four vectors.
+inline void transpose(V& a, V& b, V& c, V& d) {
+    const V p = _mm256_unpacklo_ps(a, b), q = _mm256_unpackhi_ps(a, b);
+    const V r = _mm256_unpacklo_ps(c, d), s = _mm256_unpackhi_ps(c, d);
+    a = _mm256_shuffle_ps(p, r, 0x44), b = _mm256_shuffle_ps(p, r, 0xEE);
+    c = _mm256_shuffle_ps(q, s, 0x44), d = _mm256_shuffle_ps(q, s, 0xEE);
+}
+
+inline V largest(const V* edge) {
+    const V sign = all(-0.0f);
+    const V yz = larger(_mm256_andnot_ps(sign, edge[1]), _mm256_andnot_ps(sign, edge[2]));
+    return larger(_mm256_andnot_ps(sign, edge[0]), yz);
+}
+
+inline V minus(V a, V b, V c, V d) { return _mm256_sub_ps(_mm256_mul_ps(a, b), _mm256_mul_ps(c, d)); }
+
+// Faces without area beside their longest edge, as `mark_degenerate` has them, in the same order of operations.
+inline V degenerate(const V* p) {
+    V e[3], f[3], g[3];
+    for (int k = 0; k < 3; ++k) {
+        e[k] = _mm256_sub_ps(p[3 + k], p[k]), f[k] = _mm256_sub_ps(p[6 + k], p[k]);
+        g[k] = _mm256_sub_ps(p[6 + k], p[3 + k]);
+    }
+    const __m256i bits = _mm256_castps_si256(larger(largest(e), largest(f)));
+    const __m256i exponent = _mm256_and_si256(bits, _mm256_set1_epi32(0x7F800000));
+    const V scale = _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_set1_epi32(0x7F000000), exponent));
+    for (int k = 0; k < 3; ++k) {
+        e[k] = _mm256_mul_ps(e[k], scale), f[k] = _mm256_mul_ps(f[k], scale), g[k] = _mm256_mul_ps(g[k], scale);
+    }
+    const V ee = sum(square(e[0]), square(e[1]), square(e[2])), ff = sum(square(f[0]), square(f[1]), square(f[2]));
+    const V gg = sum(square(g[0]), square(g[1]), square(g[2]));
+    const V x = minus(e[1], f[2], e[2], f[1]), y = minus(e[2], f[0], e[0], f[2]), z = minus(e[0], f[1], e[1], f[0]);
+    const V longest = larger(larger(ee, ff), gg);
+    const V least = _mm256_mul_ps(_mm256_mul_ps(all(1.0e-12f), longest), longest);
+    return _mm256_cmp_ps(sum(square(x), square(y), square(z)), least, _CMP_NGT_UQ);
+}
+
+// Writes the first three of four rows as vectors of a face each.
+inline void store_corners(const V* rows, float (*to)[4]) {
+    V made[4] = {rows[0], rows[1], rows[2], _mm256_setzero_ps()};
+    transpose(made[0], made[1], made[2], made[3]);
+    for (int k = 0; k < 4; ++k) {
+        _mm_store_ps(to[k], _mm256_castps256_ps128(made[k]));
+        _mm_store_ps(to[k + 4], _mm256_extractf128_ps(made[k], 1));
+    }
+}
+
+}  // namespace
+
+}  // namespace wl
+
+extern "C" void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, const int32_t* faces, int32_t count,
+                              wl::FaceBoxes* boxes) {
+    using namespace wl;
+    const float* at[3][kWide];
+    alignas(32) int32_t numbers[kWide];
+#pragma GCC unroll 8
+    for (int k = 0; k < kWide; ++k) {  // no branches: lanes without a face take the first one, and are made NaN below
+        numbers[k] = faces[k < count ? k : 0];
+        const int32_t* corners = mesh->indices + 3 * int64_t{numbers[k]};
+#pragma GCC unroll 3
+        for (int c = 0; c < 3; ++c) {
+            const float* point = mesh->points + 3 * int64_t{corners[c]};
+            at[c][k] = corners[c] == mesh->last ? mesh->padded : point;
+        }
+    }
+    V rows[9], lower[3], upper[3];
+    for (int axis = 0; axis < 3; ++axis) lower[axis] = all(__builtin_inff()), upper[axis] = all(-__builtin_inff());
+    for (int c = 0; c < 3; ++c) {
+        V* row = rows + 3 * c;
+        V rest = two(at[c][3], at[c][7]);
+        row[0] = two(at[c][0], at[c][4]), row[1] = two(at[c][1], at[c][5]), row[2] = two(at[c][2], at[c][6]);
+        transpose(row[0], row[1], row[2], rest);
+        for (int axis = 0; axis < 3; ++axis) {
+            lower[axis] = _mm256_min_ps(row[axis], lower[axis]);  // the second where one is NaN
+            upper[axis] = _mm256_max_ps(row[axis], upper[axis]);
+        }
+    }
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i there = _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes);
+    const V none = all(__builtin_nanf(""));
+    for (int k = 0; k < 9; ++k) {
+        _mm256_stream_ps(block->corner[k], _mm256_blendv_ps(none, rows[k], _mm256_castsi256_ps(there)));
+    }
+    const __m256i number = _mm256_load_si256(reinterpret_cast<const __m256i*>(numbers));
+    const __m256i marked = _mm256_xor_si256(number, _mm256_castps_si256(degenerate(rows)));
+    const __m256i made = _mm256_blendv_epi8(_mm256_set1_epi32(kNoFace), marked, there);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(block->face), made);
+    store_corners(lower, boxes->lower);
+    store_corners(upper, boxes->upper);
+}
+#endif
