@@ -128,6 +128,11 @@ class Texture(StructInstance):
         """Return the texels in an array, the last axis being that of channels."""
         if not isinstance(data, (array, np.ndarray)):
             raise ValueError(f"{self._name()}: `{name}` is a wp.array or a NumPy array, got {type(data).__name__}")
+        if isinstance(data, array) and data.requires_grad and name != "dst":
+            raise ValueError(
+                f"{self._name()}: `{name}` requires a gradient, and samples have none to texels, which are copies; give "
+                f"`{name}.numpy()`, or an array without `requires_grad`"
+            )
         found = data.numpy() if isinstance(data, array) else data
         if found.dtype not in DTYPES:
             raise ValueError(
@@ -415,7 +420,7 @@ class Texture2D(Texture):
 
     Args:
         data: A NumPy or a Warp array of shape ``(height, width)`` or ``(height, width, num_channels)``, or of vectors.
-            It is copied. Without it, the texels are 0.
+            It is copied, so that it may not require a gradient. Without it, the texels are 0.
         width: The number of texels along u; as in the data when left out.
         height: The number of texels along v.
         num_channels: 1, 2 or 4.
