@@ -134,8 +134,24 @@ def wave_sums(x: wp.array(dtype=float), w: wp.array(dtype=float), out: wp.array(
         wp.atomic_add(out, k, wp.sin(w[k] * x[i]))
 
 
+@wp.kernel
+def steps(q0: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    q = q0[i]
+    for _ in range(3):  # which is unrolled
+        q -= wp.sin(q)
+    out[i] = q
+
+
+@wp.kernel
+def harmonics(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = wp.sin(x[i]) + wp.sin(2.0 * x[i])
+
+
 def test_calls_that_wait_for_each_other_and_sums_over_lanes_take_several_registers() -> None:
     assert [choice(k).width for k in (pendulums, waves, wave_sums)] == [32, 8, 32]
+    assert [choice(k).width for k in (steps, harmonics)] == [32, 8]
 
 
 @wp.kernel

@@ -6,6 +6,7 @@ by selects, which vectorise; many go through stack memory, where in lanes each c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from warp_like.backend.llvm.shuffle import gather, iota, scatter, splat
@@ -13,7 +14,7 @@ from warp_like.backend.llvm.values import LaneScalar, constant, leaves, register
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.frozen import Frozen
 from warp_like.ir.layout import align_of
-from warp_like.ir.types import Mat, Scalar, Type, lane_type
+from warp_like.ir.types import Mat, Scalar, Type, element_count, int64, lane_type
 
 SELECT_LIMIT = 16
 
@@ -136,18 +137,71 @@ def _all(w: Writer, tests: list[_Test]) -> _Test:
     return got, by
 
 
+class InMemory:
+    """A vector or matrix in stack memory, whose components are read and changed at indices that all lanes share.
+
+    Args:
+        w: Where the text goes.
+        t: The type, which may have lanes.
+    """
+
+    def __init__(self, w: Writer, t: Type) -> None:
+        self.w, shape = w, lane_type(t)
+        self._count = element_count(shape)
+        self._dims = (shape.rows, shape.cols) if isinstance(shape, Mat) else (self._count,)
+        self._memory = _Memory(w, leaves(t)[0][0], [], self._count + self._dims[-1])
+
+    def fill(self, x: tuple[str, ...]) -> None:
+        """Store all components."""
+        for k, c in enumerate(x):
+            self._memory.store(k, c)
+
+    def all(self) -> tuple[str, ...]:
+        """Return all components."""
+        return tuple(self._memory.load(k) for k in range(self._count))
+
+    def extract(self, indices: Sequence[Index], inside: Sequence[bool]) -> tuple[str, ...]:
+        """Return the component at ``indices``, or a matrix's row; ``inside`` tells which indices are in range."""
+        first = self._position(indices, inside, reads=True)
+        return tuple(self._memory.load(self._memory.moved(first, k)) for k in range(self._width(indices)))
+
+    def insert(self, value: tuple[str, ...], indices: Sequence[Index], inside: Sequence[bool]) -> None:
+        """Replace the component, or the row, at ``indices``: if out of range, what is behind the components."""
+        first = self._position(indices, inside, reads=False)
+        for k, x in enumerate(value):
+            self._memory.store(self._memory.moved(first, k), x)
+
+    def _width(self, indices: Sequence[Index]) -> int:
+        return self._count // math.prod(self._dims[: len(indices)])
+
+    def _position(self, indices: Sequence[Index], inside: Sequence[bool], *, reads: bool) -> Position:
+        w, total, ok = self.w, "0", ""
+        strides = (self._dims[-1], 1) if len(self._dims) == 2 else (1,)
+        for index, n, stride, known in zip(indices, self._dims, strides, inside, strict=False):
+            at = str(index) if isinstance(index, int) else index.register
+            if not known:
+                test = w.op(f"icmp ult i64 {at}, {n}")
+                at = w.select(test, "i64", at, "0") if reads else at
+                ok = w.op(f"and i1 {ok}, {test}") if ok else test
+            scaled = w.op(f"mul i64 {at}, {stride}") if stride != 1 else at
+            total = w.op(f"add i64 {total}, {scaled}") if total != "0" else scaled
+        if ok and not reads:
+            total = w.select(ok, "i64", total, str(self._count))
+        return Position(total, int64)
+
+
 class _Memory:
     """Components in stack memory; with lanes, one vector for each.
 
     A place is a constant or a ``Position``.
     """
 
-    def __init__(self, w: Writer, t: Scalar, values: list[str]) -> None:
+    def __init__(self, w: Writer, t: Scalar, values: list[str], size: int = 0) -> None:
         self.w, self.t = w, t
         self.one = t.one if isinstance(t, LaneScalar) else t
         self.width = t.width if isinstance(t, LaneScalar) else 1
         self.align = align_of(self.one) * self.width
-        self.memory = w.alloca(f"[{len(values)} x {self.type}]", self.align)
+        self.memory = w.alloca(f"[{size or len(values)} x {self.type}]", self.align)
         for k, x in enumerate(values):
             self.store(k, x)
 
@@ -164,7 +218,8 @@ class _Memory:
 
     def moved(self, index: Position, by: int) -> Position:
         i = register_type(index.type)
-        return Position(self.w.op(f"add {i} {index.register}, {constant(by, index.type)}"), index.type)
+        at = self.w.op(f"add {i} {index.register}, {constant(by, index.type)}") if by else index.register
+        return Position(at, index.type)
 
     def flat(self, indices: Sequence[Index], dims: tuple[int, ...], otherwise: int) -> Position:
         """The row-major position of ``indices`` in ``dims``; ``otherwise`` where it is out of range."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from warp_like.backend.llvm import memory
 from warp_like.backend.llvm.casts import cast
+from warp_like.backend.llvm.indexed import enter_loop, leave_branch, leave_loop
 from warp_like.backend.llvm.loops import CountedLoop
 from warp_like.backend.llvm.polls import Strips
 from warp_like.backend.llvm.values import ArrayRef, Rep, flatten, leaves, register_type
@@ -40,13 +41,15 @@ def lower_if(lowering: Lowering, o: ops.If) -> None:
         phis.add(values, block)
     phis.finish()
     lowering.bind_all(o.results, example, phis.registers)
+    leave_branch(lowering, o)
 
 
 def lower_for(lowering: Lowering, o: ops.For) -> None:
     """Lower a counted loop."""
     w, t = lowering.w, o.lo.type
     assert isinstance(t, Scalar)
-    init = [lowering.rep(v) for v in o.init]
+    places = enter_loop(lowering, o)
+    init = [() if k in places else lowering.rep(v) for k, v in enumerate(o.init)]
     narrow = w.target.is_gpu and t == int32
     lo, hi, step = (lowering.scalar(v) if narrow else lowering.index(v) for v in (o.lo, o.hi, o.step))
     strips = (
@@ -66,6 +69,7 @@ def lower_for(lowering: Lowering, o: ops.For) -> None:
             phis.add(carried, w.block)
             phis.finish()
     lowering.bind_all(o.results, init, carried)
+    leave_loop(lowering, o, places)
 
 
 def _count(
@@ -147,6 +151,6 @@ def _types(w: Writer, types: Sequence[Type], reps: Sequence[Rep]) -> list[str]:
     for t, rep in zip(types, reps, strict=True):
         if isinstance(rep, ArrayRef):
             out += [memory.pointer(w, rep), *["i64"] * (len(rep.parts) - 1)]
-        else:
+        elif rep:  # else it is in memory
             out += [register_type(s) for s, _ in leaves(t)]
     return out

@@ -22,6 +22,7 @@ from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.consecutive import ConsecutiveAccess
 from warp_like.backend.llvm.control_flow import lower_for, lower_if, lower_while
 from warp_like.backend.llvm.cuda import Stack
+from warp_like.backend.llvm.indexed import Slots, known_inside
 from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
@@ -90,6 +91,7 @@ class Lowering:
         self._reps: dict[Value, Rep] = {}
         self._shared_addresses: dict[Op, str] = {}  # CUDA's
         self.neighbours: dict[Op, neighbours.Group] = {}
+        self.slots = Slots()
         self.wide: list[dict[Value, str]] = [{}]  # indices in 64 bits, by the block that they are known in
 
     # --- values ---
@@ -357,10 +359,18 @@ class Lowering:
         self.bind(o.result, tuple(x for e in o.elements for x in self.scalars(e)))
 
     def _extract(self, o: ops.Extract) -> None:
+        if (place := self.slots.of(o.x)) is not None:
+            self.bind(o.result, place.extract([self._component(i) for i in o.indices], known_inside(self, o)))
+            return
         self.bind(o.result, extract(self.w, o.x.type, self.scalars(o.x), [self._component(i) for i in o.indices]))
 
     def _insert(self, o: ops.Insert) -> None:
         at_ = [self._component(i) for i in o.indices]
+        if (place := self.slots.of(o.x)) is not None:
+            place.insert(self.scalars(o.value), at_, known_inside(self, o))
+            self.slots.put(o.result, place)
+            self.bind(o.result, ())
+            return
         self.bind(o.result, insert(self.w, o.x.type, self.scalars(o.x), self.scalars(o.value), at_))
 
     def _component(self, i: Value) -> Index:

@@ -10,12 +10,12 @@ lanes add up each vector, which takes twice the time.
 
 A loop whose iterations wait for each other (a sum, Newton steps) keeps the processor busier with several vectors at
 once (register blocking): so there are as many lanes as fill one register, times 2 or 4 where the loop's values still
-fit the register file. Calls of the math library overwrite all registers: there it pays only if calls wait for those of
-the iteration before, or if the loop adds over the lanes. Times 4 only where all lanes run a loop equally often, since a
-loop ends with its last lane; and no more than one register where a loop gathers, since so many elements that lie apart
-crowd each other out of the first cache. The threads that do not fill all these lanes go by one register's. Additions to
-neighbouring elements of an array wait for each other in the same way, and so does a reduction over the threads that
-stays in registers.
+fit the register file. Calls of the math library overwrite all registers: there it pays only if calls wait for other
+ones, with or without a loop, or if the loop adds over the lanes. Times 4 only where all lanes run a loop equally often,
+since a loop ends with its last lane; and no more than one register where a loop gathers, since so many elements that
+lie apart crowd each other out of the first cache. The threads that do not fill all these lanes go by one register's.
+Additions to neighbouring elements of an array wait for each other in the same way, and so does a reduction over the
+threads that stays in registers.
 
 Kernels on tiles have loops over elements, which run in vectors in a single thread: those of products in lanes
 (``widen_loops.py``), others by LLVM. Where most of the work is in
@@ -274,13 +274,16 @@ def _register_blocking(f: Function, registers: int, most: int) -> int:
     """How many registers each value of ``f`` may take, which now takes one."""
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
     reduces = _reduces_in_registers(f)
-    times = min(most, 4) if loops or reduces or _adds_to_neighbours(f) else 1
+    chained = not (loops or reduces) and _chains_calls(f.body)
+    times = min(most, 4) if loops or reduces or chained or _adds_to_neighbours(f) else 1
+    while chained and times > 1 and times * _most_alive(f.body) > MOST_SAVED:
+        times //= 2
     if reduces and not loops:
         if any(map(calls_library, f.body.walk())):
             return 1
         while times > 1 and times * _most_alive(f.body) > registers:
             times //= 2
-    if any(map(_calls_library, loops)) and not any(_waits_for_calls(x) or _reduces(x) for x in loops):
+    if any(map(_calls_library, loops)) and not any(_has_waiting_calls(x) or _reduces(x) for x in loops):
         return 1
     for loop in loops:
         if any(p.type == Lanes(bool_, f.schedule.lanes) for r in loop.regions() for p in r.params):
@@ -294,6 +297,22 @@ def _register_blocking(f: Function, registers: int, most: int) -> int:
 
 def _calls_library(loop: Op) -> bool:
     return any(calls_library(o) for r in loop.regions() for o in r.walk())
+
+
+def _has_waiting_calls(loop: Op) -> bool:
+    return _waits_for_calls(loop) or _chains_calls(loop.regions()[-1])
+
+
+def _chains_calls(b: Block) -> bool:
+    """Whether a call of the math library in ``b`` waits for another one there."""
+    made: set[Value] = set()  # by the calls, and by what waits for them
+    for o in b.walk():
+        waits = not made.isdisjoint(o.operands())
+        if waits and calls_library(o):
+            return True
+        if waits or calls_library(o):
+            made.update(o.results, *(r.params for r in o.regions()))
+    return False
 
 
 def _waits_for_calls(loop: Op) -> bool:
