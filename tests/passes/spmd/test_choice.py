@@ -149,9 +149,33 @@ def harmonics(x: wp.array(dtype=float), out: wp.array(dtype=float)):
     out[i] = wp.sin(x[i]) + wp.sin(2.0 * x[i])
 
 
+@wp.kernel
+def layers(x: wp.array2d(dtype=float), w: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    total = wp.float32(0.0)
+    for k in range(w.shape[0]):
+        s = x[i, 0] * w[k, 0] + x[i, 1] * w[k, 1] + x[i, 2] * w[k, 2] + x[i, 3] * w[k, 3] + x[i, 4] * w[k, 4]
+        total += wp.tanh(s)
+    out[i] = total
+
+
+@wp.kernel
+def scattered_layers(x: wp.array2d(dtype=float), w: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    total = wp.float32(0.0)
+    for k in range(w.shape[0]):
+        s = x[i, k] * w[k, 0] + x[i, k + 1] * w[k, 1] + x[i, k + 9] * w[k, 2] + x[i, k + 13] * w[k, 3] + w[k, 4]
+        total += wp.tanh(s)
+    out[i] = total
+
+
 def test_calls_that_wait_for_each_other_and_sums_over_lanes_take_several_registers() -> None:
     assert [choice(k).width for k in (pendulums, waves, wave_sums)] == [32, 8, 32]
     assert [choice(k).width for k in (steps, harmonics)] == [32, 8]
+
+
+def test_calls_after_long_sums_take_two_registers_where_iterations_load_the_same() -> None:
+    assert [choice(k).width for k in (layers, scattered_layers)] == [16, 8]
 
 
 @wp.kernel

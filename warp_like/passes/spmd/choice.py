@@ -81,9 +81,13 @@ REDUCED = 4.0
 shuffles each register of it: with AVX2, the gradient of a sum over all pairs, where one vector needs 15 registers of
 16, takes 0.70 of the time with 4 vectors at once."""
 
-MOST_SAVED = 256
-"""How many vectors a loop may need that calls the math library. A call overwrites every register, so all values are
-saved around it anyway; 256 vectors take half of a first cache."""
+MOST_SAVED = 16 << 10
+"""How many bytes of vectors a loop may need that calls the math library. A call overwrites every register, so all
+values are saved around it anyway; this is half of a small first cache."""
+
+LONG_SUM = 4
+"""How many operations on floats that wait for each other make a call of the math library late, so that a second vector
+fills the time: sums of products, as in the layers of networks, take 0.85 of the time with two."""
 
 
 class Choice(Frozen):
@@ -171,11 +175,11 @@ def _chosen(
         most = MAX_LANES // native
         if private:
             most = min(most, _power_of_two(PRIVATE_IN_CACHE // (private * native)))
-        times = 1 if alone else _register_blocking(wide, registers, most)
+        times = 1 if alone else _register_blocking(wide, registers, vector_bits, most)
         if times > 1:
             remainder, wide = wide, _widened(f, native * times, reduced, options)
             wide.schedule = wide.schedule.replace(remainder=remainder)
-        coarsened = _coarsened(f, native, registers, reduced, options)
+        coarsened = _coarsened(f, native, registers, vector_bits, reduced, options)
         wide.schedule = wide.schedule.replace(coarsened=coarsened)
         fewest = 1
         if one.is_tiled and grid_ndim(f) > 1:
@@ -238,7 +242,9 @@ def _widened(f: Function, width: int, reduced: Sequence[int], options: Options) 
     return run.end()
 
 
-def _coarsened(f: Function, native: int, registers: int, reduced: Sequence[int], options: Options) -> Function | None:
+def _coarsened(
+    f: Function, native: int, registers: int, vector_bits: int, reduced: Sequence[int], options: Options
+) -> Function | None:
     """``f`` in lanes for several rows of threads at once, where that saves accesses and the rows' values fit."""
     if not share_vectors(f):
         return None
@@ -248,7 +254,7 @@ def _coarsened(f: Function, native: int, registers: int, reduced: Sequence[int],
     loops = [o for o in wide.body.walk() if isinstance(o, (ops.For, ops.While))]
     if any(_calls_library(loop) or _pressure(loop) > registers for loop in loops):
         return None
-    times = 1 if gathers_in_loops(wide) else _register_blocking(wide, registers, MAX_LANES // native)
+    times = 1 if gathers_in_loops(wide) else _register_blocking(wide, registers, vector_bits, MAX_LANES // native)
     return _widened(run.end(), native * times, reduced, options) if times > 1 else wide
 
 
@@ -270,13 +276,14 @@ def _widest(f: Function) -> int:
     return max([32, *(s.bits for s in computed if s is not None and s.is_float)])
 
 
-def _register_blocking(f: Function, registers: int, most: int) -> int:
+def _register_blocking(f: Function, registers: int, vector_bits: int, most: int) -> int:
     """How many registers each value of ``f`` may take, which now takes one."""
+    saved = MOST_SAVED * 8 // vector_bits
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
     reduces = _reduces_in_registers(f)
     chained = not (loops or reduces) and _chains_calls(f.body)
     times = min(most, 4) if loops or reduces or chained or _adds_to_neighbours(f) else 1
-    while chained and times > 1 and times * _most_alive(f.body) > MOST_SAVED:
+    while chained and times > 1 and times * _most_alive(f.body) > saved:
         times //= 2
     if reduces and not loops:
         if any(map(calls_library, f.body.walk())):
@@ -284,12 +291,12 @@ def _register_blocking(f: Function, registers: int, most: int) -> int:
         while times > 1 and times * _most_alive(f.body) > registers:
             times //= 2
     if any(map(_calls_library, loops)) and not any(_has_waiting_calls(x) or _reduces(x) for x in loops):
-        return 1
+        times = min(times, 2) if any(map(_calls_after_sums, loops)) else 1
     for loop in loops:
         if any(p.type == Lanes(bool_, f.schedule.lanes) for r in loop.regions() for p in r.params):
             times = min(times, 2)
         crowded = (REDUCED if _reduces(loop) else CROWDED) * registers
-        room = MOST_SAVED if _calls_library(loop) else crowded
+        room = saved if _calls_library(loop) else crowded
         while times > 1 and times * _pressure(loop) > room:
             times //= 2
     return times
@@ -301,6 +308,17 @@ def _calls_library(loop: Op) -> bool:
 
 def _has_waiting_calls(loop: Op) -> bool:
     return _waits_for_calls(loop) or _chains_calls(loop.regions()[-1])
+
+
+def _calls_after_sums(loop: Op) -> bool:
+    """Whether an iteration calls the math library with what many operations have given, each of which waits."""
+    waited: dict[Value, int] = {}
+    for o in loop.regions()[-1].ops:
+        longest = max((waited.get(v, 0) for v in o.operands()), default=0)
+        if calls_library(o) and longest >= LONG_SUM:
+            return True
+        waited.update((r, longest + isinstance(o, ops.Apply)) for r in o.results if _is_float(r))
+    return False
 
 
 def _chains_calls(b: Block) -> bool:

@@ -7,6 +7,8 @@ widened, while one that computes on what it gathers is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warp_like.builtins.spec import Symbol, resolve
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
@@ -216,10 +218,31 @@ def _is_dense(o: ops.Load | ops.Store | ops.Atomic) -> bool:
 
 
 def gathers_in_loops(f: Function) -> bool:
-    """Return whether a loop of ``f`` touches elements of one array that lie apart, one for each lane."""
+    """Return whether a loop of ``f`` touches elements of one array that lie apart, one for each lane.
+
+    Elements that it loads again in each iteration stay where they are in the cache.
+    """
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
     found = [o for loop in loops for r in loop.regions() for o in r.walk()]
     speculated = (g for g in found if isinstance(g, ops.If) and speculated_side(g) is not None)
     unlikely = {o for g in speculated for r in g.regions() if r is not speculated_side(g) for o in r.ops}
+    changing = _changing(f, loops)
     apart = (o for o in found if isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o))
+    apart = (o for o in apart if isinstance(o, ops.Store) or not changing.isdisjoint(o.operands()))
     return any(o not in unlikely for o in apart)
+
+
+_LASTING = (
+    *(ops.ActiveMask, ops.Apply, ops.Broadcast, ops.Cast, ops.Constant, ops.Dim, ops.Extract, ops.Iota, ops.Make),
+    ops.Tid,
+)
+"""Ops whose results are the same as long as their operands are."""
+
+
+def _changing(f: Function, loops: Sequence[ops.For | ops.While]) -> set[Value]:
+    """The values that may be others in the next iteration of a loop around them: what memory holds is among them."""
+    found = {p for loop in loops for r in loop.regions() for p in r.params}
+    for o in f.body.walk():
+        if not isinstance(o, _LASTING) or not found.isdisjoint(o.operands()):
+            found.update(o.results)
+    return found
