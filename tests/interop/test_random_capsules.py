@@ -164,9 +164,9 @@ def tells_of_other_memory(made, wanted, floats):
     return dimensions(made) == len(shape) == 2 and min(shape) >= 0 and possible
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_tensors_behind_the_exchange_api(seed):
-    """Launches read them without Python: each takes what lies in the test's memory, and refuses what can't be."""
+@pytest.mark.parametrize(("seed", "kind"), [(0, Exchanged), (1, Exchanged), (0, Capsule)])
+def test_launches_read_tensors(seed, kind):
+    """They do so without Python: each takes what lies in the test's memory, and refuses what can't be."""
     rng = random.Random(100 + seed)
     floats = (MEMORY[:64] % 8).astype(np.float32)
     counts = Counter()
@@ -182,7 +182,7 @@ def test_tensors_behind_the_exchange_api(seed):
         y = np.full((2, 3), -1, np.float32)
         why = None
         try:
-            wp.launch(copy_rows, dim=(2, 3), inputs=[Exchanged(**with_room(made)), y])
+            wp.launch(copy_rows, dim=(2, 3), inputs=[kind(**with_room(made)), y])
         except (BufferError, TypeError, ValueError, IndexError) as e:
             why = str(e)
         counts["taken" if why is None else "refused"] += 1

@@ -460,3 +460,25 @@ def test_messages_count_the_arguments_that_the_user_gave():
     out = wp.zeros(3, requires_grad=True)
     with pytest.raises(TypeError, match=r"argument 2 `adj_out`: expected array1d\[float32\], got array1d\[int32\]"):
         wp.launch(along, 3, [segment, out, 1.0], adj_inputs=[None, wp.zeros(3, dtype=int), None], adjoint=True)
+
+
+def test_elements_that_are_not_aligned_are_refused():
+    bytes_ = np.zeros(64, np.uint8)
+    out = wp.zeros(3)
+    for n, dtype, strides in ((3, float, None), (2, float, (6,)), (3, Segment, None)):
+        moved = bytes_.ctypes.data + (2 if strides is None else 0)
+        given = wp.array(ptr=moved, shape=(n,), strides=strides, dtype=dtype)
+        kernel = saxpy if dtype is float else of_segments
+        args = [given, out, 1.0] if dtype is float else [given, out]
+        refused = f"kernel `{kernel.key}`, argument 1 `.*`: the array's elements are not aligned"
+        with pytest.raises(ValueError, match=refused):
+            wp.launch(kernel, n, args)
+        with pytest.raises(ValueError, match=refused), wp.ScopedCapture():
+            wp.launch(kernel, n, args)
+    wp.launch(saxpy, 3, [wp.clone(wp.array(ptr=bytes_.ctypes.data + 2, shape=(3,), dtype=float)), out, 1.0])
+
+
+@wp.kernel
+def of_segments(segments: wp.array(dtype=Segment), out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = segments[i].length

@@ -211,6 +211,17 @@ def require_writable(site: Site, value: array) -> None:
         raise ValueError(f"{site.text}: the kernel writes this array, and the one given is read-only; pass a copy")
 
 
+def require_aligned(site: Site, value: array) -> None:
+    """Refuse an array whose elements lie where the processor, or generated code, does not read them.
+
+    Raises:
+        ValueError: An element of ``value`` is not aligned.
+    """
+    if not value.is_aligned:
+        where = f"the first one at {value.ptr:#x}, with strides {value.strides}"
+        raise ValueError(f"{site.text}: the array's elements are not aligned ({where}); pass a copy")
+
+
 def _convert_scalar(site: Site, t: ir.Scalar, value: Any) -> bool | int | float:
     if t == ir.uint64 and (found := objects.id_of(value)) is not None and found >= 0:
         return found

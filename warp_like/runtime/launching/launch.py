@@ -25,6 +25,7 @@ from warp_like.runtime.kernels.arguments import (
     Site,
     convert,
     grid_dims,
+    require_aligned,
     require_given,
     require_writable,
     same_arguments,
@@ -243,7 +244,11 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
         adjoint = " (adjoint)" if program.wrt is not None else ""
         log.show(f"kernel: {key}{adjoint} dim: {dims} device: {program.device}")
     variant = dispatcher.required_variant(dims, args, blocks.most)
-    if variant is not None:
+    if variant is None:
+        for i, a in enumerate(args):
+            if isinstance(a, array) and i < len(names):
+                require_aligned(Site(key, positions[i], names[i], program.types[i]), a)
+    else:
         contiguous, wide, sums = variant
         program.require(contiguous=contiguous, wide=wide, sums=sums)
         _require_extents(program, variant, dims, args)
