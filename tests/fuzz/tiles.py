@@ -136,6 +136,7 @@ def rest(q: wp.{vec}):
 
 
 """
+LENGTHS = (6, 9, 10, 12, 14, 15, 17, 22, 34)
 WORDS = ("int32", "uint32", "int64")
 HALF = "float16"
 EXACT = {"int32": "vec3i", "uint8": "vec2ub", "int16": "vec3s", "int64": "vec2l", "uint32": "vec4ui", "float32": "vec3"}
@@ -434,10 +435,20 @@ def begun(w: TileWriter) -> None:
         w.new(1, "t", shape, w.loaded(shape))
     for shape in ((w.R, w.C), (w.R, w.C) if w.chance(0.5) else (w.C, w.R)):
         w.new(1, "m", shape, w.loaded(shape))
+    if w.differentiable and w.chance(0.4):
+        transformed(w)
     if isinstance(w, PartTileWriter):
         w.line(1, f"v = wp.tile_load(vs[i], shape={w.R})")
         w.line(1, f"h = wp.tile_load(hs[i], shape={w.R}, offset=1)")
     w.line(1, f"s0 = wp.tile_stack(capacity={w.number(1, 3)}, dtype=wp.{w.d})")
+
+
+def transformed(w: TileWriter) -> None:
+    """Write a Fourier transform of a length that is no power of two, with stages in code and in loops."""
+    shape = (w.pick(LENGTHS),)
+    name = w.new(1, "m", shape, w.loaded(shape))
+    w.line(1, f"{name} = {w.pick(['spectrum', 'backwards'])}({w.loaded(shape)}, {name})")
+    w.line(1, f"a = wp.tile_dot({name}, {w.loaded(shape)})[0]")
 
 
 def ended(w: TileWriter) -> None:

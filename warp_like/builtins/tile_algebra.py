@@ -7,6 +7,7 @@ mode algorithmic differentiation" (2008).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -188,6 +189,8 @@ def _fft(sign: float) -> Callable[[Emitter, Value], Value]:
 
 _Line = tuple[Value, tuple[Value, ...]]
 """A tile, and the indices of a row of it: none where it is one."""
+LARGEST_UNROLLED = 13
+"""The largest radix with code for each number. That of larger ones, which grows with the square, is loops."""
 SHORT = 4
 """The places from which on neighbours are joined in vectors, rather than elements that lie apart."""
 
@@ -226,13 +229,19 @@ def _stage(b: Emitter, source: _Line, target: _Line, turns: Value, sign: float, 
 
     def place(i: Value, k: Value, made: Value) -> list[Value]:
         """Element ``k`` of the transforms at place ``i``: of stride ``count``."""
-        parts = []
-        for q in range(radix):
+
+        def part(q: Value | int) -> Value:
             z = b.extract(data, *at, b.add(b.mul(b.add(b.mul(k, radix), q), count), i))
-            turned = q and done > 1
-            parts.append(_times(b, z, b.extract(turns, b.mul(b.mul(k, q), n // length))) if turned else z)
-        for q, total in enumerate(_joined(b, parts, turns, sign)):
-            made = b.insert_component(made, total, *to, b.add(b.mul(b.add(k, q * done), count), i))
+            turned = done > 1 and not (isinstance(q, int) and q == 0)
+            return _times(b, z, b.extract(turns, b.mul(b.mul(k, q), n // length))) if turned else z
+
+        def put(made: Value, q: Value | int, total: Value) -> Value:
+            return b.insert_component(made, total, *to, b.add(b.mul(b.add(k, b.mul(done, q)), count), i))
+
+        if radix > LARGEST_UNROLLED:
+            return [_joined_by_loops(b, part, put, turns, radix, made)]
+        for q, total in enumerate(_joined(b, [part(q) for q in range(radix)], turns, sign)):
+            made = put(made, q, total)
         return [made]
 
     if count < SHORT and count < done:
@@ -252,14 +261,62 @@ def _joined(b: Emitter, parts: list[Value], turns: Value, sign: float) -> list[V
         x, y = b.components(odd[1])
         quarter = b.make(parts[0].type, [b.neg(y), x] if sign > 0 else [y, b.neg(x)])
         return [b.add(even[0], odd[0]), b.add(even[1], quarter), b.sub(even[0], odd[0]), b.sub(even[1], quarter)]
-    radix, (n,) = len(parts), tile_type(turns).shape
-    made = []
-    for q in range(radix):
-        total = parts[0]
-        for p in range(1, radix):
-            total = b.add(total, _times(b, parts[p], b.extract(turns, p * q % radix * (n // radix))))
-        made.append(total)
+    half, step = len(parts) // 2, tile_type(turns).shape[0] // len(parts)
+    made = [functools.reduce(b.add, parts)]
+    sums = [b.add(parts[p], parts[-p]) for p in range(1, half + 1)]
+    differences = [b.sub(parts[p], parts[-p]) for p in range(1, half + 1)]
+    for q in range(1, half + 1):
+        roots = [b.components(b.extract(turns, p * q % len(parts) * step)) for p in range(1, half + 1)]
+        cosines = [b.mul(cosine, x) for (cosine, _), x in zip(roots, sums, strict=True)]
+        sines = [b.mul(sine, x) for (_, sine), x in zip(roots, differences, strict=True)]
+        made[q:q] = _ends(b, functools.reduce(b.add, cosines, parts[0]), functools.reduce(b.add, sines))
     return made
+
+
+def _joined_by_loops(
+    b: Emitter,
+    part: Callable[[Value | int], Value],
+    put: Callable[[Value, Value | int, Value], Value],
+    turns: Value,
+    radix: int,
+    made: Value,
+) -> Value:
+    """Put the Fourier transform of ``radix`` numbers, an odd number of them, into ``made``."""
+    pair, (n,) = tile_type(turns).dtype, tile_type(turns).shape
+    half, first = radix // 2, part(0)
+    side = Tile((half,), pair)
+
+    def fold(p: Value, sums: Value, differences: Value, total: Value) -> list[Value]:
+        x, y = part(b.add(p, 1)), part(b.sub(radix - 1, p))
+        both = b.add(x, y)
+        return [b.insert_component(sums, both, p), b.insert_component(differences, b.sub(x, y), p), b.add(total, both)]
+
+    begun = [b.insert(ops.Empty(), side).result, b.insert(ops.Empty(), side).result, first]
+    sums, differences, total = counted(b, 0, half, begun, fold)
+
+    def ends(q: Value, made: Value) -> list[Value]:
+        def add(p: Value, even: Value, odd: Value, at: Value) -> list[Value]:
+            at = b.mod(b.add(at, q), radix)  # (p + 1) * q
+            cosine, sine = b.components(b.extract(turns, b.mul(at, n // radix)))
+            even = b.add(even, b.mul(cosine, b.extract(sums, p)))
+            return [even, b.add(odd, b.mul(sine, b.extract(differences, p))), at]
+
+        even, odd, _ = counted(b, 0, half, [first, b.constant(0, pair), b.index(0)], add)
+        low, high = _ends(b, even, odd)
+        return [put(put(made, q, low), b.sub(radix, q), high)]
+
+    return counted(b, 1, half + 1, [put(made, 0, total)], ends)[0]
+
+
+def _ends(b: Emitter, even: Value, odd: Value) -> list[Value]:
+    """Elements ``q`` and ``-q`` of a transform of odd length: ``even + i odd`` and ``even - i odd``.
+
+    They are sums over ``p`` of ``x[p] w + x[-p] conj(w)``: those of cosines times ``x[p] + x[-p]``, and of sines times
+    ``x[p] - x[-p]``.
+    """
+    x, y = b.components(odd)
+    turned = b.make(odd.type, [b.neg(y), x])
+    return [b.add(even, turned), b.sub(even, turned)]
 
 
 def _times(b: Emitter, x: Value, y: Value) -> Value:

@@ -32,10 +32,12 @@ def transforming(shape: tuple[int, ...]) -> Any:
 
 
 @pytest.mark.parametrize(
-    "shape", [(1,), (3, 2), (3,), (7,), (2, 2, 30), (64,), (243,), (1, 256), tail((800,))], ids=str
+    "shape",
+    [(1,), (3, 2), (3,), (7,), (2, 2, 30), (64,), (68,), (243,), (1, 256), tail((800,)), tail((1001,))],
+    ids=str,
 )
 def test_lengths(shape: tuple[int, ...]):
-    """Stages of radix 2, 3, 4, 5 and 7, over neighbours and over elements that lie apart."""
+    """Stages of radix 2, 3, 4, 5, 7 and 17, which is a loop, over neighbours and over elements that lie apart."""
     rng = np.random.default_rng(3)
     z = rng.standard_normal((BLOCKS, *shape)) + 1j * rng.standard_normal((BLOCKS, *shape))
     x = wp.array(z[..., None].view(np.float64), dtype=wp.vec2d)
