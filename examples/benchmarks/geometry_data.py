@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy import ndimage
 
-CHECKED = 50
+CHECKED = 20
 """How many queries of each row are compared."""
 
 

@@ -130,8 +130,8 @@ class Texture(StructInstance):
             raise ValueError(f"{self._name()}: `{name}` is a wp.array or a NumPy array, got {type(data).__name__}")
         if isinstance(data, array) and data.requires_grad and name != "dst":
             raise ValueError(
-                f"{self._name()}: `{name}` requires a gradient, and samples have none to texels, which are copies; give "
-                f"`{name}.numpy()`, or an array without `requires_grad`"
+                f"{self._name()}: `{name}` requires a gradient, and samples have none to texels, which are copies; "
+                f"give `{name}.numpy()`, or an array without `requires_grad`"
             )
         found = data.numpy() if isinstance(data, array) else data
         if found.dtype not in DTYPES:
