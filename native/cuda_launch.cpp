@@ -23,14 +23,15 @@ Extent extent_of_param(const Param& param, const uint8_t* block) {
     return extent_of(slot, param.ndim, param.element.size);
 }
 
-// A variant of several lanes is run by as many threads, a block for each place of the grid.
+// A variant of several lanes is run by as many threads, a block for each place of the grid. One of several rows has as
+// many neighbouring places for each thread.
 int64_t block_of(const Dispatcher* self, const Variant& variant, const Grid& grid) {
     if (variant.lanes > 1) return variant.lanes;
     return grid.block_dim ? grid.block_dim : std::min(self->block_dim, variant.max_threads);
 }
 
 int64_t blocks_of(const Grid& grid, const Variant& variant, int64_t block, int64_t limit) {
-    const int64_t places = variant.lanes > 1 ? 1 : block;
+    const int64_t places = variant.lanes > 1 ? 1 : block * variant.rows;
     int64_t blocks = std::min((grid.count - 1) / places + 1, kMostBlocks);
     if (variant.resident) blocks = std::min(blocks, std::max(variant.resident / block, int64_t{1}));
     if (grid.max_blocks) blocks = std::min(blocks, grid.max_blocks);

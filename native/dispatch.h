@@ -19,7 +19,7 @@ struct Variant {
     double first_ns;              // what the first thread of the last launch took, or kUnknownNs
     bool sums;                    // adds to arrays without atomics
     int lanes;                    // how many threads it runs at once
-    int rows;                     // and of how many rows
+    int rows;                     // and of how many rows; on CUDA, how many places of the grid a thread takes
     int max_threads;              // on CUDA, the most that a block of it can have
     void* context;                // on CUDA, the address of its CudaContext, or null
     std::vector<Reach>* reaches;  // of every launch into its arrays; null: none

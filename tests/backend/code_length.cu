@@ -1,5 +1,6 @@
 // The kernels of test_code_length.py as CUDA C++, one function for each, with what the language of kernels promises:
-// negative indices count from the end. nvcc gets the best grid for each: of as many dimensions as the kernel has.
+// negative indices count from the end. nvcc gets the best grid for each: of as many dimensions as the kernel has. Where
+// our threads take several places of the grid, so do these (STREAM).
 struct Vec3 {
     float x, y, z;
 };
@@ -15,13 +16,38 @@ struct Vec3 {
     int i = blockIdx.y * blockDim.y + threadIdx.y; \
     if (i >= rows || j >= columns) return;
 
+#define STREAM(PLACES, WHOLE, ONE)                          \
+    int i = PLACES * (blockIdx.x * blockDim.x + threadIdx.x); \
+    if (i >= n) return;                                       \
+    if (n - i >= PLACES) {                                    \
+        WHOLE                                                 \
+        return;                                               \
+    }                                                         \
+    _Pragma("unroll 1") for (; i < n; i++) { ONE }
+
+template <class Four, class T>
+__device__ Four get(const T* p, int i) {
+    return *reinterpret_cast<const Four*>(p + i);
+}
+template <class Four, class T>
+__device__ void put(T* p, int i, Four x) {
+    *reinterpret_cast<Four*>(p + i) = x;
+}
+
 __device__ int at(int i, int n) { return i < 0 ? i + n : i; }
 
-KERNEL fill(OUT y, float v, int n) { THREAD y[i] = v; }
+KERNEL fill(OUT y, float v, int n) { STREAM(4, put(y, i, make_float4(v, v, v, v));, y[i] = v;) }
 
-KERNEL saxpy(float a, IN x, OUT y, int n) { THREAD y[i] = a * x[i] + y[i]; }
+KERNEL saxpy(float a, IN x, OUT y, int n) {
+    STREAM(4, float4 p = get<float4>(x, i); float4 q = get<float4>(y, i);
+           put(y, i, make_float4(a * p.x + q.x, a * p.y + q.y, a * p.z + q.z, a * p.w + q.w));
+           , y[i] = a * x[i] + y[i];)
+}
 
-KERNEL saxpy64(double a, const double* __restrict__ x, double* __restrict__ y, int n) { THREAD y[i] = a * x[i] + y[i]; }
+KERNEL saxpy64(double a, const double* __restrict__ x, double* __restrict__ y, int n) {
+    STREAM(2, double2 p = get<double2>(x, i); double2 q = get<double2>(y, i);
+           put(y, i, make_double2(a * p.x + q.x, a * p.y + q.y));, y[i] = a * x[i] + y[i];)
+}
 
 KERNEL copy4(const float4* __restrict__ x, float4* __restrict__ y, int n) { THREAD y[i] = x[i]; }
 
@@ -30,7 +56,14 @@ KERNEL scale4(const float4* __restrict__ x, float4* __restrict__ y, float s, int
     y[i] = make_float4(v.x * s, v.y * s, v.z * s, v.w * s);
 }
 
-KERNEL limit(IN x, OUT y, float lo, float hi, int n) { THREAD y[i] = fminf(fmaxf(x[i], lo), hi); }
+__device__ float limited(float x, float lo, float hi) { return fminf(fmaxf(x, lo), hi); }
+
+KERNEL limit(IN x, OUT y, float lo, float hi, int n) {
+    STREAM(4, float4 p = get<float4>(x, i);
+           put(y, i,
+               make_float4(limited(p.x, lo, hi), limited(p.y, lo, hi), limited(p.z, lo, hi), limited(p.w, lo, hi)));
+           , y[i] = limited(x[i], lo, hi);)
+}
 
 KERNEL divide(IN x, IN z, OUT y, int n) { THREAD y[i] = x[i] / z[i]; }
 
@@ -38,14 +71,22 @@ KERNEL inverse_root(IN x, OUT y, int n) { THREAD y[i] = 1.0f / sqrtf(x[i]); }
 
 KERNEL bell(IN x, OUT y, int n) { THREAD y[i] = expf(-x[i] * x[i]) * 0.5f; }
 
-KERNEL cells(IN x, int* __restrict__ y, int n) { THREAD y[i] = (int)floorf(x[i] * 10.0f); }
+__device__ int cell(float x) { return (int)floorf(x * 10.0f); }
 
-KERNEL xorshift(unsigned* __restrict__ s, int n) {
-    THREAD unsigned x = s[i];
+KERNEL cells(IN x, int* __restrict__ y, int n) {
+    STREAM(4, float4 p = get<float4>(x, i); put(y, i, make_int4(cell(p.x), cell(p.y), cell(p.z), cell(p.w)));
+           , y[i] = cell(x[i]);)
+}
+
+__device__ unsigned shifted(unsigned x) {
     x ^= x << 13;
     x ^= x >> 17;
-    x ^= x << 5;
-    s[i] = x;
+    return x ^ x << 5;
+}
+
+KERNEL xorshift(unsigned* __restrict__ s, int n) {
+    STREAM(4, uint4 x = get<uint4>(s, i); put(s, i, make_uint4(shifted(x.x), shifted(x.y), shifted(x.z), shifted(x.w)));
+           , s[i] = shifted(s[i]);)
 }
 
 KERNEL gather(const int* __restrict__ index, IN x, OUT y, int n, int m) { THREAD y[i] = x[at(index[i], m)]; }
@@ -144,4 +185,42 @@ KERNEL least(const int* __restrict__ cell, IN x, float* m, int n, int cells) {
         atomicMin((int*)m, __float_as_int(v));
     else
         atomicMax((unsigned*)m, __float_as_uint(v));
+}
+
+// What the compiler's adjoints do: the adjoint of an element that is written is taken, then sent on.
+KERNEL jacobi_adjoint(OUT adj_a, OUT adj_b, int rows, int columns, int a_rows, int a_columns, int b_columns) {
+    THREAD_2D if (i > 0 && j > 0 && i < a_rows - 1 && j < a_columns - 1) {
+        float* from = adj_b + i * b_columns + j;
+        float g = 0.25f * *from;
+        *from = 0.0f;
+        float* p = adj_a + i * a_columns + j;
+        atomicAdd(p + 1, g);
+        atomicAdd(p - 1, g);
+        atomicAdd(p + a_columns, g);
+        atomicAdd(p - a_columns, g);
+    }
+}
+
+// The threads of a warp share a row of `a`, unless the warp lies in two: their sum is added at once.
+__device__ void add_of_warp(float* p, float x) {
+    int same = 0;
+    if (__activemask() == 0xffffffff) __match_all_sync(0xffffffff, (unsigned long long)p, &same);
+    if (!same) {
+        atomicAdd(p, x);
+        return;
+    }
+    for (int d = 16; d; d /= 2) x += __shfl_xor_sync(0xffffffff, x, d);
+    if (threadIdx.x % 32 == 0) atomicAdd(p, x);
+}
+
+KERNEL product_adjoint(IN a, IN b, OUT adj_a, OUT adj_b, OUT adj_c, int rows, int columns, int inner, int b_columns,
+                       int c_columns) {
+    THREAD_2D float* from = adj_c + i * c_columns + j;
+    float g = *from;
+    *from = 0.0f;
+    for (int k = inner - 1; k >= 0; k--) {
+        float x = a[i * inner + k], y = b[k * b_columns + j];
+        atomicAdd(adj_b + k * b_columns + j, x * g);
+        add_of_warp(adj_a + i * inner + k, y * g);
+    }
 }

@@ -53,3 +53,15 @@ def test_loops_and_what_a_warp_shares() -> None:
 def test_what_is_no_code() -> None:
     with pytest.raises(ValueError, match="shows no code"):
         parse("nothing")
+
+
+def test_a_register_beside_a_wide_load_keeps_what_it_has() -> None:
+    text = """.text.k:
+        /*0000*/ S2R R7, SR_TID.X ;
+        /*0010*/ LDC.64 R4, c[0x0][0x210] ;
+        /*0020*/ IMAD.WIDE R2, R7, 0x4, R4 ;
+        /*0030*/ LDG.E R0, desc[UR4][R2.64] ;
+        /*0040*/ LDG.E R1, desc[UR4][R4.64] ;
+        /*0050*/ EXIT ;
+"""
+    assert parse(text).uniform_accesses() == {0x40}

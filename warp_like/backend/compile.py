@@ -12,7 +12,7 @@ from warp_like.backend.call_sites import target_with_calls, with_call_sites
 from warp_like.backend.device_limits import require_supported
 from warp_like.backend.llvm.block import works_in_blocks
 from warp_like.backend.llvm.cuda import stack_size
-from warp_like.backend.llvm.entry import entry_name, lower_entry, uses_stack
+from warp_like.backend.llvm.entry import covers, entry_name, lower_entry, uses_stack
 from warp_like.backend.llvm.grid_sums import MOST as MOST_COMBINED
 from warp_like.backend.llvm.native_calls import snippets
 from warp_like.backend.target import Options, Target
@@ -21,6 +21,7 @@ from warp_like.ir.core import Function
 __all__ = [
     "MOST_COMBINED",
     "DeviceCode",
+    "covers",
     "entry_name",
     "lower_to_llvm",
     "stack_size",

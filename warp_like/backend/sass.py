@@ -127,9 +127,9 @@ class MachineCode(Frozen):
             i = self.code[at]
             written, read = i.registers
             varies = "SR_TID" in i.text or "SR_LANEID" in i.text or not differs.isdisjoint(read)
-            for r in (r + k for r in written for k in range(4)):
-                if r in written or i.bits > 32 or ".WIDE" in i.text:
-                    differs = differs | {r} if varies else differs - {r}
+            count = 2 if ".WIDE" in i.text else max(i.bits // 32, 1)
+            for r in (r + k for r in written for k in range(count)):
+                differs = differs | {r} if varies else differs - {r}
             if i.kind == "global memory":
                 found = found - {i.address} if varies else found | {i.address}
             back = self.labels.get(i.target, i.address + 1)

@@ -232,6 +232,7 @@ class Options(Frozen):
             and whose memory nothing else accesses meanwhile: registers hold what has come together.
         constant: The array parameters, by position, whose memory nothing writes to during the launch.
         aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
+        places: For GPUs, how many neighbouring places of the grid a thread takes at once (``analysis/streams.py``).
         narrow: For CUDA, the grid and each array parameter have at most ``contract.MAX_NARROW`` threads and elements.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
         max_registers: For CUDA, the most registers of a thread; 0 leaves it to the assembler.
@@ -248,6 +249,7 @@ class Options(Frozen):
     reduced: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
     aligned: bool = False
+    places: int = 1
     narrow: bool = False
     launch_bounds: tuple[int, int] | None = None
     max_registers: int = 0
@@ -261,7 +263,7 @@ class Options(Frozen):
             self.lineinfo, self.narrow,
         )  # fmt: skip
         return (
-            f"{self.launch_bounds or ''}|{self.max_registers or ''}|"
+            f"{self.launch_bounds or ''}|{self.max_registers or ''}|{self.places}|"
             + "".join("01"[f] for f in flags)
             + "".join(f"+{i}" for i in self.sums)
             + "".join(f"={i}" for i in self.thread_private)

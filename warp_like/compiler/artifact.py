@@ -113,6 +113,7 @@ class GridSchedule(Frozen):
         team: How many threads of a CUDA block run each of them together.
         combines: On CUDA, whether its threads stride over the grid and combine what they have found: no more of them
             are launched than the device runs at once.
+        places: On CUDA, how many neighbouring places of the grid each thread takes.
     """
 
     tid_ndim: int = MAX_DIMS
@@ -122,6 +123,7 @@ class GridSchedule(Frozen):
     bounded: bool = False
     team: int = 1
     combines: bool = False
+    places: int = 1
 
     def default_grid(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return the grid over an array where none is said: its first dimensions, as many as the kernel asks for."""

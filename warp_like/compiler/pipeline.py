@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from warp_like.analysis.extents import reaches
 from warp_like.analysis.memory import Memory, analyse
+from warp_like.analysis.streams import places_a_thread
 from warp_like.backend import compile as backend
 from warp_like.backend.target import Options as LoweringOptions
 from warp_like.backend.target import Target
@@ -142,7 +143,7 @@ def _build(drafted: Draft, signature: Signature, target: Target) -> Artifact:
     log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
     return drafted.facts.replace(
         code=KernelCode(backend.entry_name(f), code, faults),
-        schedule=_schedule(f, lanes).replace(combines=target.is_gpu and bool(options.reduced)),
+        schedule=_schedule(f, lanes).replace(combines=target.is_gpu and bool(options.reduced), places=options.places),
         seconds=tuple(clock.seconds.items()),
     )
 
@@ -358,7 +359,7 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
     o = signature.options
     summed, private = plain_additions(memory) if signature.sums and memory.function.team == 1 else ((), ())
     f, apart = memory.function, signature.sums and target.is_gpu
-    return LoweringOptions(
+    made = LoweringOptions(
         contiguous=signature.contiguous,
         fast_math=o.fast_math,
         fuse_fp=o.fuse_fp,
@@ -373,6 +374,8 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
         aligned=apart,
         narrow=apart and not signature.wide,
     )
+    plain = made.contiguous and not o.debug and backend.covers(made, f)
+    return made.replace(places=places_a_thread(memory, private)) if plain else made
 
 
 def _reduced(memory: Memory, target: Target) -> tuple[int, ...]:

@@ -56,7 +56,7 @@ def test_what_the_driver_gets(fake, pair):
     wp.launch(saxpy, dim=1000, inputs=[x, y, 2.5], device="cuda:0")
     (launch,) = fake.launches
     assert launch.function == "wl_saxpy"
-    assert (launch.grid, launch.block, launch.shared) == ((4, 1, 1), (256, 1, 1), 0)
+    assert (launch.grid, launch.block, launch.shared) == ((1, 1, 1), (256, 1, 1), 0)  # a thread takes four places
     assert launch.stream == wp.get_stream("cuda:0").cuda_stream
     assert launch.dims == (1000, 1, 1, 1, 1, 1, 1, 1)
     assert launch.count == 1000
@@ -108,7 +108,7 @@ def test_the_kernel_is_compiled_for_the_device_and_loaded_once(fake):
 def test_blocks(fake, pair):
     x, y = pair
 
-    def grid(kernel=saxpy, dim=1000, inputs=(x, y, 1.0), **how):
+    def grid(kernel=guarded, dim=1000, inputs=(x, y, 1.0), **how):
         fake.launches.clear()
         wp.launch(kernel, dim=dim, inputs=list(inputs), device="cuda:0", **how)
         return fake.launches[0].grid[0], fake.launches[0].block[0]
@@ -120,7 +120,10 @@ def test_blocks(fake, pair):
     assert grid(max_blocks=2, block_dim=32) == (2, 32)
     assert grid(dim=1) == (1, 256)
     assert grid(dim=257) == (2, 256)
-    assert grid(guarded, dim=2**40) == (2**31 - 1, 256)
+    assert grid(dim=2**40) == (2**31 - 1, 256)
+    assert grid(saxpy) == (1, 256)  # a thread takes four places
+    assert grid(saxpy, block_dim=64) == (4, 64)
+    assert grid(saxpy, max_blocks=2) == (2, 256)
     fake.launches.clear()
     wp.launch(saxpy, dim=0, inputs=[x, y, 1.0], device="cuda:0")
     assert fake.launches == []

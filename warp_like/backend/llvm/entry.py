@@ -13,7 +13,7 @@ context's address; for functions with a stack also its address and the bytes of 
 one-dimensional launch of any size stride over ``0 <= t < end``; where a team runs a thread (``Function.team``), the
 blocks do. Where the options say ``narrow``, they count in unsigned 32 bits: ``end`` is at most
 ``contract.MAX_NARROW``, no block is launched that has no thread, and where ``covers`` says so there is no loop, as the
-launch has a thread for each place of the grid.
+launch has a thread for each place of the grid, or for each group of neighbouring ``Options.places``.
 
 AMD: ``amdgpu_kernel entry(args, dims, end, ctx)`` with the parameters of CUDA, the first two by reference. How many
 blocks there are, and their threads, is in the implicit arguments of code object version 5.
@@ -32,13 +32,14 @@ from typing import NamedTuple
 from warp_like.analysis.interleaving import keeps_order
 from warp_like.analysis.memory import analyse
 from warp_like.analysis.ranges import Ranges, find_ranges
+from warp_like.analysis.streams import WIDEST
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team, barrier, works_in_blocks
 from warp_like.backend.llvm.cuda import CONTEXT, Stack
 from warp_like.backend.llvm.grid_sums import GridSums
 from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
-from warp_like.backend.llvm.memory import invariant, load_value, sum_scope
+from warp_like.backend.llvm.memory import invariant, load_value, parameter_note, sum_scope
 from warp_like.backend.llvm.polls import Fuel, Polls
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.simt import simt_of
@@ -105,8 +106,9 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
             for block in ("args", "dims"):
                 w.do(f"%{block} = addrspacecast ptr addrspace(4) %{block}.given to ptr")
         params: list[Rep] = []
+        arrays = [i for i, p in enumerate(f.params) if isinstance(p.type, Array)] if options.places > 1 else []
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
-            params.append(_parameter(w, p.type, offset, i))
+            params.append(_parameter(w, p.type, offset, i, arrays))
         straight = not (target.is_device or options.fast_math) and is_straight(f)
         fuel = None if target.is_device or straight else Fuel(w)
 
@@ -209,11 +211,12 @@ def _bounds(w: Writer) -> str:
     )
 
 
-def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
+def _parameter(w: Writer, t: Type, offset: int, position: int, apart: list[int]) -> Rep:
+    """Load a parameter; ``apart`` are the arrays none of which overlaps another that is written, by position."""
     note, options = invariant(w), w.options
 
-    def field(type: str, at: int) -> str:
-        return w.op(f"load {type}, ptr {_byte(w, '%args', at)}, align 8{note}")
+    def field(type: str, at: int, more: str = "") -> str:
+        return w.op(f"load {type}, ptr {_byte(w, '%args', at)}, align 8{note}{more}")
 
     if is_large(t):
         return ArrayRef(Array(t, 0), _byte(w, "%args", offset), (), (), local=True, constant=True)
@@ -221,7 +224,7 @@ def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
         return load_value(w, leaves(t), _byte(w, "%args", offset), note)
     shape = tuple(field("i64", offset + 8 + 8 * k) for k in range(t.ndim))
     strides = tuple(field("i64", offset + 8 + 8 * (t.ndim + k)) for k in range(t.ndim))
-    data = field(w.array_pointer, offset)
+    data = field(w.array_pointer, offset, f", !align {w.metadata('aligned', f'!{{i64 {WIDEST}}}')}" if apart else "")
     wide = options.aligned and options.contiguous and vector_align(t.dtype) > align_of(t.dtype)
     return ArrayRef(
         t,
@@ -234,6 +237,7 @@ def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
         reduced=position in options.reduced,
         constant=position in options.constant,
         align=vector_align(t.dtype) if wide else 0,
+        note=parameter_note(w, position, apart) if apart else "",
     )
 
 
@@ -525,7 +529,9 @@ class _GpuGrid(_Grid):
         if self._is_team:  # a block is at one place of the grid
             offset, stride = self._of(block), self._of(blocks)
         first = offset if self._together else slot
-        if strides:
+        if w.options.places > 1:
+            self._several(slot, w.options.places)
+        elif strides:
             self._stride_over_grid(first, stride)
         else:
             self._threads(first)
@@ -533,6 +539,44 @@ class _GpuGrid(_Grid):
         w.start("done")
         self.accumulators.finish()
         w.do("ret void")
+
+    def _several(self, slot: str, places: int) -> None:
+        """Write what a thread does at several neighbouring places; one by one if the grid ends among them.
+
+        The host may launch more threads than have a place, so their places are not computed before that is known.
+        """
+        w, log = self.w, places.bit_length() - 1
+        count = w.op(f"lshr i32 {w.op(f'add nuw i32 {self._end}, {places - 1}')}, {log}")
+        w.branch(w.op(f"icmp ult i32 {slot}, {count}"), "places", "done")
+        w.start("places")
+        base = w.op(f"shl nuw i32 {slot}, {log}")
+        left = w.op(f"sub nuw i32 {self._end}, {base}")
+        w.branch(w.op(f"icmp uge i32 {left}, {places}"), "together", "remainder", likely=True)
+        w.start("together")
+        wide = self._wide(base)
+        for k in range(places):
+            self._place(w.op(f"add nuw nsw i64 {wide}, {k}") if k else wide)
+        w.jump("done")
+        w.start("remainder")
+        w.jump("one")
+        w.start("one")
+        counter = w.phis(["i32"])
+        (at,) = counter.registers
+        counter.add([base], "remainder")
+        self._place(self._wide(at))
+        following = w.op(f"add nuw i32 {at}, 1")
+        counter.add([following], w.block)
+        counter.finish()
+        stays = w.metadata("not unrolled", '!{!"llvm.loop.unroll.disable"}')
+        loop = w.metadata("loop over places", f"distinct !{{{{self}}, {stays}}}")
+        more = w.op(f"icmp ult i32 {following}, {self._end}")
+        w.do(f"br i1 {more}, label %one, label %done, !llvm.loop {loop}")
+
+    def _place(self, at: str) -> None:
+        """Write what is done at the place with the i64 number ``at`` of a grid of one dimension."""
+        self.thread = at
+        self._indices = [at]
+        self.run(self.f)
 
     def _stride_over_grid(self, first: str, stride: str) -> None:
         w, t = self.w, self._number

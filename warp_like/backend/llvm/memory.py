@@ -81,6 +81,17 @@ def shared_array(w: Writer, team: Team, t: Array, shape: tuple[int, ...], *, zer
     return ArrayRef(t, data, tuple(map(str, shape)), (), shared=True, narrow=True)
 
 
+def parameter_note(w: Writer, position: int, arrays: list[int]) -> str:
+    """Return the metadata of accesses to an array parameter that overlaps none of the other ``arrays``, where written.
+
+    So accesses to neighbouring elements meet, whatever stands between them.
+    """
+    domain = w.metadata("parameters", "distinct !{{self}}")
+    scopes = {k: w.metadata(f"parameter {k}", f"distinct !{{{{self}}, {domain}}}") for k in arrays}
+    others = [scope for k, scope in scopes.items() if k != position]
+    return f", !alias.scope {_scopes(w, [scopes[position]])}" + (f", !noalias {_scopes(w, others)}" if others else "")
+
+
 def sum_scope(w: Writer, position: int) -> str:
     """Return the alias scope of the array parameter at ``position``, which is summed into."""
     domain = w.metadata("sums", "distinct !{{self}}")
@@ -98,7 +109,7 @@ def note_of(w: Writer, array: ArrayRef) -> str:
     """
     if array.local or array.shared:
         return array.note
-    return _sum_note(w, array.sum) if array.sum else access_group(w)
+    return _sum_note(w, array.sum) if array.sum else access_group(w) + array.note
 
 
 def _sum_note(w: Writer, scope: str) -> str:

@@ -49,7 +49,7 @@ class ArrayRef(Frozen):
     thread_private: bool = False  # each thread touches its own element alone
     reduced: bool = False  # all threads only reduce into the same elements
     local: bool = False  # on the thread's stack
-    note: str = ""  # the metadata of accesses to a large local array
+    note: str = ""  # more metadata of accesses, of which the alias scope of the array is a part
     shared: bool = False  # in a block's shared memory
     lanes: int = 1
     constant: bool = False  # nothing writes to it during the launch

@@ -78,9 +78,9 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     place = (signature.contiguous, signature.wide, signature.sums)
     context = loaded.report.address if loaded.report is not None else 0
     reaches = pack_reaches(artifact.effects.reaches)
-    team = artifact.schedule.team
+    team, places = artifact.schedule.team, artifact.schedule.places
     most = _resident(loaded, program.kernel) if artifact.schedule.combines else 0
-    dispatcher.install(*place, loaded.function, loaded, team, loaded.max_threads, context, 1, reaches, False, most)
+    dispatcher.install(*place, loaded.function, loaded, team, loaded.max_threads, context, places, reaches, False, most)
     program.loaded[place] = loaded
     return dispatcher, place, artifact
 
