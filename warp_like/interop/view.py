@@ -244,6 +244,8 @@ def _is_jax(obj: Any) -> bool:
 def _capsule_of(obj: Any, kind: str) -> Any:
     """A DLPack capsule of ``obj``, versioned where it offers that: only then is read-only memory marked."""
     wanted = _consumer_stream(obj)
+    if _is_jax(obj) and not wanted:
+        obj.block_until_ready()  # on CUDA, the stream waits
     try:
         return obj.__dlpack__(max_version=(1, 0), **wanted)
     except TypeError:
@@ -264,15 +266,12 @@ def _from_dlpack(obj: Any) -> Memory | None:
     if not hasattr(obj, "__dlpack__"):
         return None
     kind = _kind(obj)
-    immutable = _is_jax(obj)
-    if immutable:
-        obj.block_until_ready()
+    if _is_jax(obj) and obj.is_deleted():
+        obj.block_until_ready()  # which raises and says so
     if hasattr(obj, "__dlpack_device__"):
         _dlpack_device(obj.__dlpack_device__(), kind)  # asked first: a capsule may cost a copy
     memory = from_info(_native.dlpack_import(_capsule_of(obj, kind)), kind, obj if _tells_stream(obj) else None)
-    if not immutable:
-        return memory
-    return replace(memory, readonly=True)
+    return replace(memory, readonly=True) if _is_jax(obj) else memory
 
 
 def _tells_stream(obj: Any) -> bool:

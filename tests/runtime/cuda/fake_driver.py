@@ -77,6 +77,7 @@ class Capture:
     origin: int
     graph: int
     nodes: list[Node]
+    mode: str = "RELAXED"
     broken: bool = False
 
 
@@ -111,6 +112,7 @@ class FakeDriver(NativeCalls):
         self.conditions: dict[int, bool] = {}
         self.cuda_version = 13000
         self.stacks: set[str] = set()  # the entries that take an arena for their threads' stacks
+        self.thread_mode = "GLOBAL"
         self.args_size = 8  # bytes of a launch's argument block that are recorded
 
     # ---- what tests ask
@@ -316,7 +318,20 @@ class FakeDriver(NativeCalls):
         assert stream not in self.captures
         handle = self._handle()
         self.graphs[handle] = []
-        self.captures[stream] = Capture(stream, handle, self.graphs[handle])
+        self.captures[stream] = Capture(stream, handle, self.graphs[handle], mode)
+
+    def exchange_capture_mode(self, mode: str) -> str:
+        before, self.thread_mode = self.thread_mode, mode
+        return before
+
+    def _refuse_unsafe(self, name: str) -> None:
+        """A call that captures of the mode GLOBAL refuse to threads whose own mode is not RELAXED."""
+        if self.thread_mode != "RELAXED":
+            hit = [c for c in self.captures.values() if c.mode == "GLOBAL"]
+            for capture in hit:
+                capture.broken = True
+            if hit:
+                raise error(name, 900)
 
     def stream_end_capture(self, stream: int) -> int:
         self._note("cuStreamEndCapture", stream)
@@ -414,6 +429,7 @@ class FakeDriver(NativeCalls):
         self.devices[device].used -= nbytes
 
     def mem_alloc(self, nbytes: int) -> int:
+        self._refuse_unsafe("cuMemAlloc")
         self._note("cuMemAlloc", nbytes)
         return self._allocate("cuMemAlloc", nbytes)
 
@@ -428,6 +444,7 @@ class FakeDriver(NativeCalls):
         return self._allocate("cuMemAllocManaged", nbytes)
 
     def mem_alloc_host(self, nbytes: int) -> int:
+        self._refuse_unsafe("cuMemHostAlloc")
         self._note("cuMemHostAlloc", nbytes)
         return self._allocate("cuMemHostAlloc", nbytes)
 
@@ -569,6 +586,7 @@ class FakeDriver(NativeCalls):
     # ---- code
 
     def module_load(self, image: bytes) -> int:
+        self._refuse_unsafe("cuModuleLoadDataEx")
         self._note("cuModuleLoadDataEx", len(image))
         module = self._handle()
         self.images[module] = image

@@ -251,6 +251,11 @@ R cuStreamEndCapture(H s, H* graph) {
     captures[i].stream = NULL, *graph = captures[i].graph;
     return OK;
 }
+static int thread_mode;
+R cuThreadExchangeStreamCaptureMode(int* mode) {
+    const int before = thread_mode;
+    return thread_mode = *mode, *mode = before, OK;
+}
 R cuStreamIsCapturing(H s, int* status) { return *status = s && capture_of(s) >= 0, OK; }
 static const uint64_t default_edge;
 R cuStreamGetCaptureInfo(H s, int* status, uint64_t* id, H* graph, H** nodes, const void** edges, size_t* n) {
@@ -351,6 +356,7 @@ static const struct {
     ROW(cuModuleLoadDataEx), ROW(cuModuleUnload), ROW(cuModuleGetFunction), ROW(cuModuleGetGlobal),
     ROW(cuFuncGetAttribute), ROW(cuOccupancyMaxActiveBlocksPerMultiprocessor), ROW(cuLaunchKernel),
     ROW(cuStreamBeginCapture), ROW(cuStreamEndCapture), ROW(cuStreamIsCapturing), ROW(cuGraphInstantiateWithFlags),
+    ROW(cuThreadExchangeStreamCaptureMode),
     ROW(cuGraphExecUpdate), ROW(cuGraphGetNodes), ROW(cuGraphDebugDotPrint), ROW(cuGraphDestroy),
     ROW(cuGraphExecDestroy), ROW(cuGraphLaunch), ROW(cuStreamBeginCaptureToGraph),
     ROW(cuGraphConditionalHandleCreate), SINCE("cuStreamGetCaptureInfo", 11030, capture_info_11),

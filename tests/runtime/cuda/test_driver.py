@@ -78,6 +78,7 @@ d.event_synchronize(event)
 assert d.event_is_complete(event) is True
 assert d.event_elapsed(event, event) == 1.5
 
+assert (d.exchange_capture_mode("RELAXED"), d.exchange_capture_mode("GLOBAL")) == ("GLOBAL", "RELAXED")
 d.stream_begin_capture(stream, "RELAXED")
 assert d.stream_is_capturing(stream) is True and d.stream_is_capturing(0) is False
 graph = d.stream_end_capture(stream)

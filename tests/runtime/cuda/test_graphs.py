@@ -244,6 +244,28 @@ def test_a_capture_of_another_library(fake, x):
     fake.graph_destroy(graph)
 
 
+def test_the_first_launch_of_a_kernel_inside_of_a_capture_of_another_library(fake, x):
+    theirs = wp.Stream("cuda:0")
+    add.forget_programs()
+    fake.forget()
+    with wp.get_device("cuda:0").guard:
+        fake.stream_begin_capture(theirs.cuda_stream, "GLOBAL")  # as PyTorch begins its captures
+        with wp.ScopedStream(theirs, sync_enter=False), wp.ScopedCapture("cuda:0", external=True):
+            wp.launch(add, dim=8, inputs=[x[0], 1.0], device="cuda:0")
+        graph = fake.stream_end_capture(theirs.cuda_stream)
+    assert len(fake.names("cuModuleLoadDataEx")) == 1
+    assert len(fake.graphs[graph]) == 1
+    assert fake.thread_mode == "GLOBAL"
+    fake.graph_destroy(graph)
+
+
+def test_work_of_a_capture_that_waits_for_more_names_the_way_in(fake, x):
+    event = wp.Event("cuda:0")
+    way_in = r"torch.cuda.graph, launch between wp.capture_begin\(external=True\)"
+    with pytest.raises(CudaError, match=way_in), wp.ScopedCapture("cuda:0"):
+        wp.get_stream("cuda:0").wait_event(event)
+
+
 def over_tensor(tensor):
     """An array of the fake device over the memory of a tensor of the CPU, kept as tensors of a device are."""
     host = wp.from_torch(tensor)

@@ -13,6 +13,7 @@ import pytest
 
 import warp_like as wp
 from tests.runtime.cuda.fake_driver import real
+from warp_like.interop import view
 
 
 class Producer:
@@ -51,6 +52,34 @@ def settle():
     """Let the interpreter drop what DLPack's deleters have left to it."""
     for _ in range(10):
         gc.collect()
+
+
+class OfJax:
+    """An array as JAX has them on CUDA, whose work the host need not wait for."""
+
+    def __init__(self, a: wp.array) -> None:
+        self.a, self.streams = a, []
+
+    def is_deleted(self) -> bool:
+        return False
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.a.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.streams.append(stream)
+        return self.a.__dlpack__(stream=stream, max_version=max_version)
+
+
+def test_the_stream_waits_for_arrays_of_jax_and_not_the_host(fake, monkeypatch):
+    monkeypatch.setattr(view, "_is_jax", lambda obj: isinstance(obj, OfJax))
+    given = OfJax(wp.zeros(3, device="cuda:0"))
+    taken = wp.from_dlpack(given)  # which has no `block_until_ready`
+    assert given.streams == [wp.get_stream("cuda:0").cuda_stream]
+    assert (taken.ptr, taken.readonly) == (given.a.ptr, True)
+    on_host = OfJax(wp.zeros(3, device="cpu"))
+    with pytest.raises(AttributeError, match="block_until_ready"):
+        wp.from_dlpack(on_host)
 
 
 # ---- out

@@ -7,8 +7,9 @@ code all the same, the code is PTX, which the driver assembles itself.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from warp_like.backend.target import FIRST_TOOLKIT, Target, cuda_target, nearest_architecture
@@ -64,9 +65,23 @@ def load_code(device: CudaDevice, compiled: Callable[[Target], T], image: Callab
     return made, module
 
 
+@contextlib.contextmanager
+def during_captures(device: CudaDevice) -> Iterator[None]:
+    """Make the driver take calls of this thread that captures need not see, such as loading code.
+
+    While a capture runs in global mode, as those of ``torch.cuda.graph`` do, it refuses them to all other threads, and
+    such a call of the thread that captures would break the capture.
+    """
+    before = device.driver.exchange_capture_mode("RELAXED")
+    try:
+        yield
+    finally:
+        device.driver.exchange_capture_mode(before)
+
+
 def _loaded(device: CudaDevice, image: bytes) -> int:
     try:
-        with device.guard:
+        with device.guard, during_captures(device):
             module: int = device.driver.module_load(image if _is_cubin(image) else image + b"\0")
     except CudaError as e:
         raise error(e.call, e.code, "\n".join(part for part in (e.detail, _versions(device, image)) if part)) from None

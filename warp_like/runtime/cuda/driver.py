@@ -243,6 +243,12 @@ class Driver:
         modes = self.api.CUstreamCaptureMode
         self._call("cuStreamBeginCapture", _named(stream), getattr(modes, f"CU_STREAM_CAPTURE_MODE_{mode}"))
 
+    def exchange_capture_mode(self, mode: str) -> str:
+        """Set which calls the driver refuses to this thread while captures run, and return how it was before."""
+        modes = self.api.CUstreamCaptureMode
+        before = self._call("cuThreadExchangeStreamCaptureMode", getattr(modes, f"CU_STREAM_CAPTURE_MODE_{mode}"))
+        return str(modes(int(before)).name).removeprefix("CU_STREAM_CAPTURE_MODE_")
+
     def stream_end_capture(self, stream: int) -> int:
         """The graph of what the stream got since ``stream_begin_capture``."""
         return int(self._call("cuStreamEndCapture", stream))

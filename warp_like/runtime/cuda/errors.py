@@ -123,7 +123,8 @@ _ADVICE = {
     902: "two captures would become one: let no stream of one wait for a stream of the other",
     903: "the capture was begun on another stream: end it there",
     904: "a stream that the capture forked to was not joined: let the captured stream wait for it",
-    905: "the capture depends on work outside of it: let the stream wait before the capture begins",
+    905: "the capture depends on work outside of it: let the stream wait before the capture begins; inside of another "
+    "library's capture, such as torch.cuda.graph, launch between wp.capture_begin(external=True) and wp.capture_end()",
     906: "the capture would depend on the legacy default stream, which another library uses: run that library on a "
     "stream of its own",
     907: "the event was recorded in a capture, so there is nothing to wait for or to time: record it again outside",

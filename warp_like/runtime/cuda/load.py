@@ -11,7 +11,7 @@ from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature
 from warp_like.runtime.cuda.clock import Clock
-from warp_like.runtime.cuda.code import load_code, target_of
+from warp_like.runtime.cuda.code import during_captures, load_code, target_of
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.faults import Report, reports_of
 from warp_like.runtime.cuda.stack import FIRST_CAPACITY, Runner
@@ -49,7 +49,8 @@ class Loaded:
         with device.guard:
             self.function: int = device.driver.module_function(self.module, artifact.code.entry)
             self.max_threads: int = device.driver.function_attribute(self.function, "MAX_THREADS_PER_BLOCK")
-        self.report = Report(program, artifact) if artifact.code.faults or artifact.stack.used else None
+        with during_captures(device):
+            self.report = Report(program, artifact) if artifact.code.faults or artifact.stack.used else None
         if self.report is not None:
             reports_of(device).add(self.report)
 
