@@ -307,6 +307,11 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
         std::memset(out, 0, static_cast<size_t>(kSlot + 2 * kSlot * param.ndim));
         return true;
     }
+    return pack_shared(param, object, why);
+}
+
+// A function of its own, so that the frame of `pack_one` stays small: most arrays are ours.
+[[gnu::noinline]] bool Arguments::pack_shared(const Param& param, PyObject* object, const char** why) {
     if (!param.known) return refuse(why, "needs an array of structs");
     const bool host = signature_.place == -1;
     if (host && is_plain_ndarray(object)) return pack_numpy(param, object, why);
@@ -376,7 +381,7 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
 }
 
 // Of an object that nothing is known of but its methods. The capsule is read, not consumed: it gives the memory back.
-bool Arguments::pack_capsule(const Param& param, PyObject* object, const char** why) {
+[[gnu::noinline, gnu::cold]] bool Arguments::pack_capsule(const Param& param, PyObject* object, const char** why) {
     Ref capsule = host_capsule(object);
     bool readonly = false;
     const DLTensor* tensor = capsule ? tensor_in(capsule.get(), &readonly) : nullptr;

@@ -96,6 +96,7 @@ class Arguments {
     bool pack_one(const Param& param, PyObject* object, PyObject* device, const char** why);
     bool refers(const Param& param, const uint8_t* packed, const char** why) const;
     bool pack_array(const Param& param, PyObject* object, PyObject* device, const char** why);
+    bool pack_shared(const Param& param, PyObject* object, const char** why);
     bool pack_tensor(const Param& param, PyObject* object, const TensorType* type, const char** why);
     bool pack_capsule(const Param& param, PyObject* object, const char** why);
     bool pack_buffer(const Param& param, PyObject* object, const char** why);
