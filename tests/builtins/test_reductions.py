@@ -7,6 +7,7 @@ import pytest
 
 import warp_like as wp
 from tests.gradients import check
+from tests.long_tail import crossed, name
 from warp_like.builtins.reductions import CARRIED, WIDE_ROW
 
 ROWS = 2
@@ -38,19 +39,18 @@ def launched(kernel: Any, a: np.ndarray) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("columns", COLUMNS)
-def test_every_element_counts_once(columns: int):
+@pytest.mark.parametrize(("columns", "dtype"), crossed(COLUMNS, TYPES, every=2), ids=name)
+def test_every_element_counts_once(columns: int, dtype: type):
     rng = np.random.default_rng(columns)
-    for dtype in TYPES:
-        a = rng.uniform(-4.0, 4.0, (ROWS, columns)).astype(wp.dtype_to_numpy(dtype))
-        kernel, x = reduces(columns, dtype), a.astype(np.float64)
-        got = launched(kernel, a)
-        wanted = [x.sum(), (x * x).sum(), x.min(), x.max(), x.flat[np.argmax(np.abs(x))]]
-        size = 8.0 * np.finfo(a.dtype).eps if a.dtype.kind == "f" else 0.0
-        near = [size * np.abs(x).sum(), size * (x * x).sum(), 0.0, 0.0, 0.0]
-        assert np.all(np.abs(got[:4] - wanted[:4]) <= near[:4]), (dtype, got, wanted)
-        assert abs(got[4]) == abs(wanted[4])
-        np.testing.assert_array_equal(launched(kernel, a), got)
+    a = rng.uniform(-4.0, 4.0, (ROWS, columns)).astype(wp.dtype_to_numpy(dtype))
+    kernel, x = reduces(columns, dtype), a.astype(np.float64)
+    got = launched(kernel, a)
+    wanted = [x.sum(), (x * x).sum(), x.min(), x.max(), x.flat[np.argmax(np.abs(x))]]
+    size = 8.0 * np.finfo(a.dtype).eps if a.dtype.kind == "f" else 0.0
+    near = [size * np.abs(x).sum(), size * (x * x).sum(), 0.0, 0.0, 0.0]
+    assert np.all(np.abs(got[:4] - wanted[:4]) <= near[:4]), (dtype, got, wanted)
+    assert abs(got[4]) == abs(wanted[4])
+    np.testing.assert_array_equal(launched(kernel, a), got)
 
 
 @pytest.mark.parametrize("columns", COLUMNS)

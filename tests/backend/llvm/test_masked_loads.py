@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed, name
 
 
 @pytest.mark.parametrize("width", [1, 4, 16])
@@ -63,8 +64,7 @@ def test_elements_of_some_lanes_leave_those_of_others_alone(dtype):
         np.testing.assert_array_equal(total.numpy().reshape(shape), before + 2 * x * marks, f"{rows} x {columns}")
 
 
-@pytest.mark.parametrize("width", [4, 16, 32])
-@pytest.mark.parametrize("dtype", ELEMENTS, ids=lambda t: t.__name__)
+@pytest.mark.parametrize(("dtype", "width"), crossed(ELEMENTS, [4, 16, 32], every=2), ids=name)
 def test_elements_anywhere_for_lanes_whose_index_is_valid(dtype, width):
     @wp.kernel(vector_width=width, module="unique")
     def k(x: wp.array(dtype=dtype), at: wp.array(dtype=wp.int32), y: wp.array(dtype=dtype), z: wp.array(dtype=dtype)):
