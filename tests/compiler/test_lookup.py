@@ -57,3 +57,15 @@ def test_passes_run_once_for_plain_and_for_atomic_additions(tmp_path, monkeypatc
     expected = [None, (0, 1, 2)]
     assert sorted(set(ran), key=str) == sorted(expected, key=str)
     assert len(ran) == (4 if strided else 2)  # strided arrays have code of their own
+
+
+def test_empty_grids_compile(tmp_path, monkeypatch):
+    """So a program's first launches may be made early, and show errors whatever the size of its data is."""
+    ran = []
+    optimised = pipeline.optimised
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))
+    monkeypatch.setattr(pipeline, "optimised", lambda *a, **k: ran.append(1) or optimised(*a, **k))
+    kernel, y = declare(7.0), wp.zeros(2, dtype=float)
+    for dim, expected in ((0, [0.0, 0.0]), (2, [28.0, 63.0])):
+        wp.launch(kernel, dim=dim, inputs=[wp.array([2.0, 3.0], dtype=float), y])
+        assert (y.list(), len(ran)) == (expected, 1)

@@ -88,7 +88,7 @@ def launch(
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
-        dim: Number of threads, or 1 to 8 extents of a grid.
+        dim: Number of threads, or 1 to 8 extents of a grid. Where one is 0 no thread runs, but the kernel is compiled.
         inputs: Arguments for the first parameters.
         outputs: Arguments for the remaining parameters.
         adj_inputs: With ``adjoint``, an array of adjoints (or None) for each of ``inputs``.
