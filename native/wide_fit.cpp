@@ -71,8 +71,10 @@ inline void store_corners(const V* rows, float (*to)[4]) {
 
 }  // namespace wl
 
-extern "C" void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, const int32_t* faces, int32_t count,
-                              wl::FaceBoxes* boxes) {
+extern "C" {
+
+void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, const int32_t* faces, int32_t count,
+                   wl::FaceBoxes* boxes) {
     using namespace wl;
     const float* at[3][kWide];
     alignas(32) int32_t numbers[kWide];
@@ -111,4 +113,6 @@ extern "C" void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, con
     store_corners(lower, boxes->lower);
     store_corners(upper, boxes->upper);
 }
+
+}  // extern "C"
 #endif
