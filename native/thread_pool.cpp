@@ -126,9 +126,10 @@ void work(Pool* pool, WorkerAffinity* affinity) {
             std::fesetenv(&shared->floating_point);
             Worker worker(shared->record, job.lanes);
             work_on(shared, &worker, &copy, [](double) {});
+            if (shared->in_order) copy.reset();  // while the launch lasts, whose signature says what is in it
         }
         lock.lock();
-        if (copy && !shared->in_order) {
+        if (copy) {
             copy->next = std::move(shared->copies);
             shared->copies = std::move(copy);
         }

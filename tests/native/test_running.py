@@ -17,7 +17,7 @@ import pytest
 
 from tests.native import support as s
 from tests.native.support import native
-from warp_like.base.contract import RunError
+from warp_like.base.contract import ParamFlag, RunError
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +54,19 @@ def test_every_heavy_thread_runs_once(threads: int, n: int, us: int) -> None:
     for again in (us, 0, 0, us):  # what they took the last time says how they are shared
         assert d.try_launch(n, [counts, again], [], None)
     assert (counts == 5).all()
+
+
+def test_workers_keep_nothing_of_a_launch_that_is_over() -> None:
+    """Copies of sums refer to the dispatcher, which may be gone as soon as the launch has returned."""
+    native.set_num_threads(3)
+    params = s.param(s.ARRAY, s.I32, 1, ParamFlag.WRITES + ParamFlag.SUMS), s.param(s.SCALAR, s.I64)
+    for _ in range(50):
+        d = s.dispatcher(*params, variants=(), non_associative=True, deterministic=True)
+        d.install(1, 0, 1, s.address("count"), s.entries())
+        counts = np.zeros(500, np.int32)
+        assert d.try_launch(500, [counts, 2], [], None)
+        del d
+        assert (counts == 1).all()
 
 
 @pytest.mark.parametrize("threads, n", [(2, 30_000), (3, 30_001), (8, 50_000)])
@@ -151,7 +164,7 @@ def test_workers_may_run_where_the_user_lets_them() -> None:
         def launch(times):
             for k in range(times):
                 counts = np.zeros(400, np.int32)
-                assert d.try_launch(400, [counts, 2], [], None) and (counts == 1).all()
+                assert d.try_launch(400, [counts, 20], [], None) and (counts == 1).all()
                 time.sleep(0.001 if k % 2 else 0.0)
 
         def come_back(wanted):  # one that was sent away and found no work comes back when it is woken again
