@@ -40,7 +40,7 @@ bool pack_int(Scalar scalar, PyObject* object, uint8_t* out, const char** why) {
         if (overflow < 0 || scalar != Scalar::Uint64) return refuse(why, kRange);
         const unsigned long long large = PyLong_AsUnsignedLongLong(object);
         if (PyErr_Occurred()) {
-            PyErr_Clear();
+            forget_error();
             return refuse(why, kRange);
         }
         return store<uint64_t>(out, large);
@@ -73,7 +73,7 @@ bool pack_float(Scalar scalar, PyObject* object, uint8_t* out, const char** why)
     } else if (PyLong_Check(object) && !PyBool_Check(object)) {
         value = PyLong_AsDouble(object);
         if (value == -1.0 && PyErr_Occurred()) {
-            PyErr_Clear();
+            forget_error();
             return refuse(why, kRange);
         }
     } else {
@@ -357,7 +357,7 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
     const TensorType type = *found;  // the table may change while Python code runs below
     TensorView view;
     if (!read_tensor(object, type, &view)) {
-        PyErr_Clear();
+        forget_error();
         return refuse(why, "the tensor cannot be read through DLPack");
     }
     const DLTensor& tensor = view.tensor;
@@ -386,7 +386,7 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
     bool readonly = false;
     const DLTensor* tensor = capsule ? tensor_in(capsule.get(), &readonly) : nullptr;
     if (!tensor) {
-        PyErr_Clear();
+        forget_error();
         return refuse(why, "the object gives no DLPack tensor of the CPU");
     }
     const DLDataType dtype = tensor->dtype;
@@ -405,7 +405,7 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
 bool Arguments::pack_buffer(const Param& param, PyObject* object, const char** why) {
     Py_buffer* view = &buffers_[buffer_count_];
     if (PyObject_GetBuffer(object, view, PyBUF_RECORDS_RO) != 0) {
-        PyErr_Clear();
+        forget_error();
         return refuse(why, "the object gives no strided buffer");
     }
     ++buffer_count_;

@@ -232,7 +232,7 @@ bool select(const Array* base, int axis, PyObject* part, Geometry* out) {
     if (PySlice_Check(part)) {
         Py_ssize_t start, stop, step;
         if (PySlice_Unpack(part, &start, &stop, &step) < 0) {
-            PyErr_Clear();
+            forget_error();
             return false;
         }
         const Py_ssize_t count = PySlice_AdjustIndices(extent, &start, &stop, step);

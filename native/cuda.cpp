@@ -83,7 +83,7 @@ bool framework_stream(PyTypeObject* type, int32_t ordinal, void** stream) {
     const TensorType* found = find_tensor_type(type);
     if (!found || !found->api->current_work_stream) return hooked_stream(type, ordinal, stream);
     if (found->api->current_work_stream(kDLCUDA, ordinal, stream) == 0) return true;
-    PyErr_Clear();  // a build of the framework without CUDA
+    forget_error();  // a build of the framework without CUDA
     return false;
 }
 

@@ -161,7 +161,7 @@ PyObject* hook_of(PyTypeObject* type) {
     for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i) {
         PyObject* hook = PyDict_GetItemWithError(write_hooks, PyTuple_GET_ITEM(mro, i));
         if (hook) return hook;
-        PyErr_Clear();
+        forget_error();
     }
     return nullptr;
 }
@@ -331,7 +331,7 @@ Ref host_capsule(PyObject* object) {
     PyObject* const given[] = {object, newest_version};
     Ref capsule(PyObject_VectorcallMethod(dlpack_name, given, 1, max_version_names));
     if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) return capsule;
-    PyErr_Clear();  // it knows the first version of the protocol alone
+    forget_error();  // it knows the first version of the protocol alone
     return Ref(PyObject_CallMethodNoArgs(object, dlpack_name));
 }
 
@@ -384,7 +384,7 @@ bool is_negated(PyObject* tensor, const TensorType& type) {
     const Ref is_neg = Ref::borrow(type.is_neg);
     if (type.torch && reads_torch(tensor)) return torch_is_negated(tensor);
     const Ref answer(PyObject_CallOneArg(is_neg.get(), tensor));
-    if (!answer) PyErr_Clear();
+    if (!answer) forget_error();
     return answer.get() != Py_False;
 }
 

@@ -206,7 +206,7 @@ bool is_shareable(const Array* array, const Element& element) {
 bool shows(const TensorType* type, PyObject* tensor, const Array* array, const Element& element) {
     TensorView view;
     if (!read_tensor(tensor, *type, &view)) {
-        PyErr_Clear();
+        forget_error();
         return false;
     }
     const DLTensor& seen = view.tensor;
@@ -225,7 +225,7 @@ bool shows(const TensorType* type, PyObject* tensor, const Array* array, const E
 // Whether the attribute `name` of `object` is `value`, one of Python's two truth values.
 bool has_attribute(PyObject* object, PyObject* name, PyObject* value) {
     const Ref found(PyObject_GetAttr(object, name));
-    if (!found) PyErr_Clear();
+    if (!found) forget_error();
     return found.get() == value;
 }
 

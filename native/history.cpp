@@ -55,7 +55,7 @@ bool may_overwrite(History* self, const Extent& extent) {
     };
     if (!self->readers->overlapping(extent, unneeded)) return false;
     if (!self->readers->overlapping(extent, noted)) {
-        PyErr_Clear();
+        forget_error();
         return false;
     }
     std::vector<Reader> old;

@@ -129,7 +129,7 @@ PyObject* from_torch_shortcut(PyObject* const* args, Py_ssize_t nargs, PyObject*
     PyObject* dtype;
     if (!read_call(args, nargs, kwnames, &dtype)) return nullptr;
     PyObject* made = convert(args[0], dtype);
-    if (!made) PyErr_Clear();  // nothing has been done yet; what is wrong comes up again in Python
+    if (!made) forget_error();  // nothing has been done yet; what is wrong comes up again in Python
     return made;
 }
 

@@ -42,7 +42,7 @@ ElementType named_type(PyObject* name) {
     ElementType type;
     PyObject* known = PyDict_GetItemWithError(elements, name);
     if (!known) {
-        PyErr_Clear();  // nothing that can be a key
+        forget_error();  // nothing that can be a key
         return type;
     }
     type.code = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(known, 1)));
@@ -64,7 +64,7 @@ struct Memory {
 
 bool read_foreign(PyObject* object, const TensorType& type, TensorView* view, Memory* out) {
     if (!read_tensor(object, type, view)) {
-        PyErr_Clear();
+        forget_error();
         return false;
     }
     const DLTensor* tensor = &view->tensor;
@@ -191,7 +191,7 @@ bool hold_tensor(Array* array, PyObject* tensor, bool leaf) {
         array->storage = storage.release();
         return true;
     }
-    PyErr_Clear();
+    forget_error();
     array->owner = PyObject_CallMethodNoArgs(tensor, detach_name);
     return array->owner;
 }
@@ -208,7 +208,7 @@ Ref shared_array(PyObject* object, PyObject* dtype, bool leaf) {
         return result;
     }
     if (!hold_tensor(array, object, leaf)) {
-        PyErr_Clear();  // a tensor that only looks like one, under a transformation; Python says so
+        forget_error();  // a tensor that only looks like one, under a transformation; Python says so
         return Ref();
     }
     const TensorType* kind = find_tensor_type(Py_TYPE(array->owner));

@@ -49,7 +49,7 @@ bool known_version() {
     Ref numpy(module);
     Ref version(numpy ? PyObject_GetAttrString(numpy.get(), "__version__") : nullptr);
     const char* text = version ? PyUnicode_AsUTF8(version.get()) : nullptr;
-    PyErr_Clear();
+    forget_error();
     return text && (text[0] == '1' || text[0] == '2') && text[1] == '.';
 }
 
@@ -74,7 +74,7 @@ bool is_numpy_scalar(PyObject* object) {
 Ref python_number(PyObject* scalar) {
     Py_buffer view;
     if (PyObject_GetBuffer(scalar, &view, PyBUF_FORMAT) != 0) {
-        PyErr_Clear();
+        forget_error();
         return Ref();
     }
     const char format = view.format && view.ndim == 0 && view.format[0] && !view.format[1] ? view.format[0] : 0;
@@ -89,7 +89,7 @@ Ref python_number(PyObject* scalar) {
     } else {
         found = number && number->nb_index ? number->nb_index(scalar) : nullptr;
     }
-    if (!found) PyErr_Clear();
+    if (!found) forget_error();
     return Ref(found);
 }
 
@@ -118,12 +118,12 @@ bool load_functions(NumpyFunctions* out) {
         if (table) break;
         const Ref module(PyImport_ImportModule(name));
         if (module) table = Ref(PyObject_GetAttrString(module.get(), "_ARRAY_API"));
-        PyErr_Clear();
+        forget_error();
     }
     if (!table || !PyCapsule_CheckExact(table.get())) return false;
     auto* functions = static_cast<void**>(PyCapsule_GetPointer(table.get(), nullptr));
     if (!functions) {
-        PyErr_Clear();
+        forget_error();
         return false;
     }
     take(&out->array_type, functions, 2);
@@ -199,7 +199,7 @@ void meet_ndarray(PyObject* object) {
     Py_buffer view;
     if (std::strcmp(Py_TYPE(object)->tp_name, "numpy.ndarray") != 0) return;
     if (PyObject_GetBuffer(object, &view, PyBUF_RECORDS_RO) != 0) {
-        PyErr_Clear();  // a dtype without a format
+        forget_error();  // a dtype without a format
         return;
     }
     adopt_ndarray(object, view);

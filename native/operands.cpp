@@ -26,7 +26,7 @@ PyObject* item(PyObject* group, Py_ssize_t i) {
 // The dict of a struct's fields, in order; null without an exception when there is none.
 Ref fields_of(PyObject* object) {
     Ref found(PyObject_GetAttr(object, values_name));
-    if (!found) PyErr_Clear();
+    if (!found) forget_error();
     return found && PyDict_CheckExact(found.get()) ? std::move(found) : Ref();
 }
 

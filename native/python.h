@@ -44,6 +44,13 @@ PyCFunction method(F* function) {
     return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
+// Forgets an exception of code that Python calls again, where the exception then comes from. A Ctrl-C would not come
+// again: it is noted once more, and raised as soon as Python runs.
+inline void forget_error() {
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
+    PyErr_Clear();
+}
+
 inline PyObject* tuple_of(const int64_t* values, Py_ssize_t n) {
     PyObject* tuple = PyTuple_New(n);
     if (!tuple) return nullptr;

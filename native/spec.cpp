@@ -50,7 +50,7 @@ bool Spec::read_int(const char* name, int least, int most, int* out) const {
     if (!value) return false;
     long number = PyLong_Check(value.get()) ? PyLong_AsLong(value.get()) : least - 1L;
     if (number == -1 && PyErr_Occurred()) {  // too large
-        PyErr_Clear();
+        forget_error();
         number = least - 1L;
     }
     if (number < least || number > most) {

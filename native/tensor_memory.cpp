@@ -24,12 +24,12 @@ const void* data_of(PyObject* tensor, const TensorType& type) {
     if (known) return known;
     if (type.reader) {  // which would describe all of it
         const uintptr_t address = number_of(tensor, data_name);
-        PyErr_Clear();
+        forget_error();
         return reinterpret_cast<const void*>(address);
     }
     TensorView view;
     if (!read_tensor(tensor, type, &view)) {
-        PyErr_Clear();
+        forget_error();
         return nullptr;
     }
     return first_element(view.tensor);
@@ -58,7 +58,7 @@ bool has_tensor_memory(const Array* array) {
     const TensorType* type = find_tensor_type(Py_TYPE(array->owner));
     if (type && data_of(array->owner, *type) == array->tensor_data) return true;
     const bool found = is_in_storage(array);
-    PyErr_Clear();
+    forget_error();
     return found;
 }
 
@@ -81,7 +81,7 @@ Ref tensor_keeper(PyObject* owner) {
     const Ref storage(PyObject_CallMethodNoArgs(owner, storage_name));
     if (!storage || type->api->dltensor_from_py_object_no_sync(owner, &seen) != 0 || seen.ndim > kMaxFullDims ||
         (!seen.strides && seen.ndim)) {
-        PyErr_Clear();  // nothing that a capture could have used
+        forget_error();  // nothing that a capture could have used
         return Ref::borrow(owner);
     }
     Ref made(ArrayType.tp_new(&ArrayType, nullptr, nullptr));

@@ -36,7 +36,7 @@ bool is_laid_out(PyObject* tensor) {
     if (Py_TYPE(tensor)->tp_basicsize < static_cast<Py_ssize_t>(sizeof(PyObject) + sizeof(void*))) return false;
     const Ref state(PyObject_GetAttrString(tensor, "_cdata"));
     void* const said = state && PyLong_Check(state.get()) ? PyLong_AsVoidPtr(state.get()) : nullptr;
-    PyErr_Clear();
+    forget_error();
     return said && said == tensor_in(tensor);
 }
 

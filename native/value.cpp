@@ -44,7 +44,7 @@ int value_getbuffer(PyObject* object, Py_buffer* view, int flags) {
     const bool typed = code >= 0 && Element::decode(static_cast<uint32_t>(code), &element) &&
                        element.size <= Py_SIZE(self) && buffer_format(element.scalar);
     if (!typed) {
-        PyErr_Clear();
+        forget_error();
         if (code >= 0 && (flags & PyBUF_FORMAT) && element.scalar == Scalar::Bfloat16) {
             PyErr_SetString(PyExc_BufferError, "the buffer protocol has no format for bfloat16");
             view->obj = nullptr;

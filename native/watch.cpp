@@ -55,7 +55,7 @@ struct Check {
     // Borrowed; null where there is none.
     PyObject* item(PyObject* key) const {
         PyObject* here = PyDict_GetItemWithError(owner.get(), key);
-        if (!here) PyErr_Clear();  // of a key that can't be compared; then Python finds out
+        if (!here) forget_error();  // of a key that can't be compared; then Python finds out
         return here;
     }
 
@@ -69,7 +69,7 @@ struct Check {
 
     bool attribute_holds() const {
         const Ref here(PyObject_GetAttr(owner.get(), name.get()));
-        if (!here) PyErr_Clear();
+        if (!here) forget_error();
         return here.get() == found.get();
     }
 

@@ -46,7 +46,7 @@ std::string take_exception() {
     const Ref words(PyObject_Str(value));
     const char* utf8 = words ? PyUnicode_AsUTF8(words.get()) : nullptr;
     const std::string text = std::string(Py_TYPE(value)->tp_name) + ": " + (utf8 ? utf8 : "");
-    PyErr_Clear();
+    forget_error();
     return text;
 }
 

@@ -335,3 +335,39 @@ wp.config.launch_timeout = 0.1
 print(ends(lambda: wp.launch(adds, 100, [x, 0.0, begun], [out]), TimeoutError), works())
 """
     assert run(tmp_path, body) == ["True", "True True"]
+
+
+def test_an_argument_that_is_read_when_ctrl_c_comes(tmp_path):
+    lines = run(
+        tmp_path,
+        """
+class Interrupted:
+    calls = 0
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **wanted):
+        self.calls += 1
+        if self.calls == 1:
+            signal.raise_signal(signal.SIGINT)
+        return np.zeros(3, np.float32).__dlpack__(**wanted)
+
+
+@wp.kernel
+def copy(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i]
+
+
+y, given = np.full(3, 5, np.float32), Interrupted()
+wp.launch(copy, 3, [np.zeros(3, np.float32), np.zeros(3, np.float32)])
+try:
+    wp.launch(copy, 3, [given, y])
+except KeyboardInterrupt:
+    print(y.tolist())
+wp.launch(copy, 3, [given, y])
+print(y.tolist())
+""",
+    )
+    assert lines == ["[5.0, 5.0, 5.0]", "[0.0, 0.0, 0.0]"]
