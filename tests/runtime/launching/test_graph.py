@@ -3,6 +3,7 @@
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,15 @@ def test_steps_and_conditions_run_without_python() -> None:
     assert (y.list(), z.list(), y.grad.list()) == ([-1.0, -1.0], [1.0, 2.0], [0.0, 0.0])
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT raise, also in what runs in the background, which begins with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_endless_loop_is_interrupted() -> None:
     flag, x = wp.ones(1, dtype=int), wp.zeros(1)
     with wp.ScopedCapture() as capture:
