@@ -52,6 +52,12 @@ def test_alloc_failures() -> None:
         native.alloc("4")
 
 
+keeps_freed_memory = pytest.mark.skipif(
+    "asan" in os.environ.get("LD_PRELOAD", ""), reason="the address sanitizer keeps freed memory for a while"
+)
+
+
+@keeps_freed_memory
 def test_large_blocks_are_used_again() -> None:
     size = 20 << 20  # larger than what other tests leave behind
     first = native.alloc(size, False)
@@ -69,6 +75,7 @@ def test_large_blocks_are_used_again() -> None:
     del small, other
 
 
+@keeps_freed_memory
 @pytest.mark.skipif(sys.platform != "linux", reason="reads how much memory is resident from /proc")
 def test_few_blocks_are_kept() -> None:
     """Blocks that are given back lie neither in memory for ever nor below one that does."""
