@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 from warp_like.frontend.builtin import public_builtins
 
 PROGRAM = """
@@ -151,7 +152,7 @@ def test_every_public_name_is_there():
     assert "sin" in wp.sin.__doc__
 
 
-@pytest.mark.parametrize("damage", ["", "{}", '{"kind": 3}', "[1, 2]", "\x00\xff"])
+@pytest.mark.parametrize("damage", crossed(["", "{}", '{"kind": 3}', "[1, 2]", "\x00\xff"], every=3))
 def test_damaged_facts_are_found_out_again(tmp_path, damage):
     folder = tmp_path / "cache"
     run(tmp_path, folder)

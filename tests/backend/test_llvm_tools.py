@@ -6,6 +6,7 @@ import gc
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 from warp_like.backend import cpu, llvm_tools
 from warp_like.backend.llvm_tools import LOCK, optimize, parsed, run_passes, simplify, tidy
 from warp_like.backend.target import host_target
@@ -50,7 +51,7 @@ def by_name(llvm, module, machine):
     run_passes(llvm, ("add_simplify_cfg_pass", "add_instruction_combine_pass"), module, machine)
 
 
-@pytest.mark.parametrize("passes", [tidy, standard, with_first, by_function, by_name])
+@pytest.mark.parametrize("passes", crossed([tidy, standard, with_first, by_function, by_name], every=2))
 def test_compilations_leave_no_memory(passes):
     text = scale.inspect("llvm")
     llvm, machine = cpu._machine(host_target())

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cuda_compiling import interpreter
 from tests.docs.benchmarks import serve
-from tests.long_tail import tail
+from tests.long_tail import is_running, more, tail
 from tests.processes import Answering
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -154,15 +154,15 @@ def benchmark(process: Answering, name: str, folder: Path, *options: str) -> tup
     "name",
     [
         tail("launch"),
-        "backward",
+        tail("backward"),
         "interop_torch",
         "interop_paddle",
         "interop_jax",
         "utils",
         "optim",
-        "tiles",
-        "geometry",
-        "sparse",
+        tail("tiles"),
+        tail("geometry"),
+        tail("sparse"),
     ],
 )
 def test_benchmark_runs(name: str, process: Answering, tmp_path: Path) -> None:
@@ -178,20 +178,23 @@ def throughput(process: Answering, tmp_path_factory: pytest.TempPathFactory) -> 
     """The rows of the throughput benchmark, what it printed, and the file that holds the rows."""
     pytest.importorskip("jax")
     folder = tmp_path_factory.mktemp("throughput")
-    peers = ["JAX", "C++ fast", "C++ lanes"]
+    peers = ["JAX", "C++ fast", "C++ lanes"] if is_running() else ["C++ fast"]
     return *benchmark(process, "throughput", folder, "--markdown", "--peers", *peers), folder / "record.json"
 
 
+@more
 def test_throughput_programs_agree(throughput: tuple[dict, str, Path]) -> None:
-    """Each program says the same as a kernel, in C++ and on whole arrays, which JAX runs and NumPy checks."""
+    """Each program says the same as a kernel, in C++ and on whole arrays of NumPy; those of JAX take a while."""
     rows, printed, _ = throughput
     assert len(rows) >= 30
-    assert all(isinstance(times[column], float) for times in rows.values() for column in ("warp_like", "JAX"))
+    columns = ("warp_like", "JAX") if is_running() else ("warp_like",)
+    assert all(isinstance(times[column], float) for times in rows.values() for column in columns)
     if shutil.which("g++"):
         assert all(times["C++ fast"] > 0.0 for times in rows.values())
     assert len([line for line in printed.splitlines() if line.startswith("| copy 4096 |")]) == 1
 
 
+@pytest.mark.long
 def test_roofline_is_drawn(process: Answering, throughput: tuple[dict, str, Path], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     if shutil.which("g++") is None:
@@ -215,7 +218,7 @@ def test_chart_is_drawn(throughput: tuple[dict, str, Path], tmp_path: Path) -> N
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         printed.append(dict(part.rsplit(" ", 1) for part in done.stdout.strip().split(", ")))
     run, page = printed
-    assert {"warp_like", "JAX"} <= set(run)
+    assert {"warp_like", "C++"} <= set(run)
     assert page["warp_like"] == "1"
     text = (EXAMPLES.parent / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     means = next(line for line in text.splitlines() if line.startswith("| time / warp_like |")).split("|")

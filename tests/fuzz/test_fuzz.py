@@ -41,7 +41,7 @@ PROGRAMS = {
     "tiles": 24,
     "tile_gradients": 1,
 }
-BLOCK = 3
+BLOCK = 2
 """How many programs one test runs."""
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import warp_like as wp
 from tests.interpreter import run as interpret
+from tests.long_tail import crossed
 
 DTYPES = {wp.float16: wp.vec3h, wp.float32: wp.vec3, wp.float64: wp.vec3d}
 
@@ -123,8 +124,7 @@ def run(kernel, grid, x, r, n, device="cpu"):
     return seen.numpy(), near.numpy()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kernel", [visit, visit_with_for])
+@pytest.mark.parametrize(("kernel", "dtype"), crossed([visit, visit_with_for], DTYPES, every=2))
 def test_queries_find_what_brute_force_finds(kernel, dtype):
     rng = np.random.default_rng(3)
     scalar = np.dtype(str(dtype.__name__))
@@ -179,7 +179,7 @@ def test_a_grid_is_built_again_with_more_points_and_fewer():
         assert sorted(ids.list()) == [-1, *range(n)]
 
 
-@pytest.mark.parametrize("width", [1, 4, 16])
+@pytest.mark.parametrize("width", crossed([1, 4, 16], every=3))
 def test_loops_in_loops_and_exits(width):
     rng = np.random.default_rng(7)
     n, r = 50, 0.4
