@@ -88,8 +88,9 @@ def test_many_rows(dtype):
         y = wp.full(n, np.nan, dtype=dtype)
         expected, rounding = -2.0 * (csr @ x.numpy().astype(float)), {2: 2e-2, 4: 3e-6, 8: 1e-14}[values.itemsize]
         np.testing.assert_allclose(bsr_mv(A, x, y, -2.0).numpy(), expected, atol=rounding)
-        A.values.requires_grad = True  # a thread for each row then
-        np.testing.assert_allclose(bsr_mv(A, x, alpha=-2.0).numpy(), y.numpy(), atol=rounding / 10)
+        # A thread for each row then; processors that compute in float16 round products and sums once in one of both.
+        A.values.requires_grad = True
+        np.testing.assert_allclose(bsr_mv(A, x, alpha=-2.0).numpy(), y.numpy(), atol=rounding / 4)
 
 
 def test_vectors_of_other_forms():
