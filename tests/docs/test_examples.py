@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -256,8 +257,15 @@ def test_cupy_says_what_is_missing_or_agrees(capsys: pytest.CaptureFixture[str])
 def test_benchmark_of_cuda_runs_on_the_processor(process: Answering, tmp_path: Path) -> None:
     rows, printed = benchmark(process, "cuda", tmp_path, "--device", "cpu", "--columns", "warp_like")
     assert rows.pop("device") == {"name": "CPU"}
-    assert len(rows) == 9
+    assert len(rows) == 11
     assert all(set(times) == {"warp_like"} for times in rows.values()), printed  # each agreed with what was expected
+    page = (EXAMPLES.parent / "docs" / "benchmarks" / "cuda.md").read_text(encoding="utf-8")
+    goals = re.findall(r"^(.+): \S+(?: us)? \(goal: (.+), (?:not )?met\)$", printed, re.MULTILINE)
+    assert len(goals) == 6  # those without CUDA C++
+    missing = [
+        goal for goal in goals if not re.search(rf"^\| {re.escape(goal[0])} +\| {goal[1]} +\|$", page, re.MULTILINE)
+    ]
+    assert not missing
 
 
 @pytest.mark.long
