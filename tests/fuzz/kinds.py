@@ -6,8 +6,10 @@ named by module, that check all by themselves and raise.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 from tests.fuzz.crowds import crowds
 from tests.fuzz.edges import edges
@@ -26,6 +28,7 @@ from tests.fuzz.sums import sums
 from tests.fuzz.threads import threads
 from tests.fuzz.tiles import tile_gradients, tiles
 from tests.fuzz.views import views
+from tests.guarded import IS_SUPPORTED
 
 GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
     "control": control,
@@ -51,6 +54,7 @@ CHECKS = {
     "dual": "tests.fuzz.reused:dual_numbers",
     "tapes": "tests.runtime.autodiff.random_tapes:check",
     "graphs": "tests.runtime.launching.random_graphs:check",
+    "loops": "tests.passes.spmd.random_loops:check",
 }
 KNOWN: dict[str, str] = {
     "sums": "one array is updated, or read and differentiated, at several kinds of index in one kernel",
@@ -63,6 +67,18 @@ KNOWN: dict[str, str] = {
 """What programs may have; a name in ``WRONG`` is known to go wrong, and left out unless it is asked for."""
 WRONG: frozenset[str] = frozenset()
 ALLOWED = frozenset(KNOWN) - WRONG
+
+
+def generated(kind: str, seed: int, known: frozenset[str] = ALLOWED) -> Program:
+    """A program of a kind; under most settings its arrays begin or end at protected pages."""
+    program = GENERATORS[kind](seed, known)
+    edges = [None, "end", "begin"]
+
+    def guarded(number: int, setting: dict[str, Any]) -> dict[str, Any]:
+        edge = edges[(seed + number) % 3]
+        return setting if edge is None or not IS_SUPPORTED or "device" in setting else {**setting, "guarded": edge}
+
+    return dataclasses.replace(program, settings=tuple(guarded(k, s) for k, s in enumerate(program.settings)))
 
 
 def check_named(kind: str) -> Callable[[int], None]:

@@ -15,7 +15,7 @@ import pytest
 from tests.frontend.support import define
 from tests.fuzz import checking, report
 from tests.fuzz.checking import Finding, check
-from tests.fuzz.kinds import ALLOWED, CHECKS, GENERATORS, KNOWN, WRONG, check_named
+from tests.fuzz.kinds import CHECKS, GENERATORS, KNOWN, WRONG, check_named, generated
 from tests.fuzz.program import Program
 from tests.fuzz.scalars import InvalidProgram
 from tests.fuzz.shrink import shrunk
@@ -93,7 +93,7 @@ def few(settings: tuple[dict[str, Any], ...], seed: int) -> tuple[dict[str, Any]
 def test_programs(kind: str, first: int, request: pytest.FixtureRequest) -> None:
     told = 0
     for seed in range(first, min(first + BLOCK, PROGRAMS[kind])):
-        program = GENERATORS[kind](seed, ALLOWED)
+        program = generated(kind, seed)
         program = dataclasses.replace(program, settings=few(program.settings, seed))
         if request.config.getoption("--device") != "cpu":  # which takes the place of the emulation
             program = dataclasses.replace(program, settings=tuple(s for s in program.settings if "device" not in s))

@@ -10,13 +10,14 @@ import warp_like as wp
 from tests.interpreter import run
 from tests.ir_builder import start, tid
 from tests.lane_interpreter import run_lanes
-from tests.long_tail import crossed
+from tests.long_tail import crossed, tail
+from tests.passes.spmd import random_loops
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import counted
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
-from warp_like.ir.core import Function, Value
+from warp_like.ir.core import Block, Function, Value
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Lanes, float32
@@ -146,6 +147,17 @@ def of_parameters(b: Emitter, x: Value, own: Value, j: Value) -> None:
     b.store(x, [j], b.cast(j, float32))
 
 
+def with_the_thread(b: Emitter, x: Value, own: Value, j: Value) -> None:
+    """The thread's index is the same in all iterations, wherever it is asked for."""
+    sides = []
+    for scale in (2.0, 3.0):
+        with b.into(Block()) as block:
+            b.yield_(b.mul(b.cast(tid(b), float32), scale))
+        sides.append(block)
+    (chosen,) = b.if_(b.gt(j, tid(b)), *sides)
+    b.store(own, [j], b.add(b.add(b.load(x, [j]), b.cast(tid(b), float32)), chosen))
+
+
 @pytest.mark.parametrize(
     ("body", "columns", "widened"),
     [
@@ -154,6 +166,8 @@ def of_parameters(b: Emitter, x: Value, own: Value, j: Value) -> None:
         (in_place, 20, True),
         (in_place, 21, False),
         (of_parameters, 16, False),
+        (with_the_thread, 16, True),
+        (with_the_thread, 21, True),
     ],
 )
 def test_loops_run_in_lanes_only_where_that_is_proven(body: Any, columns: int, widened: bool) -> None:
@@ -166,3 +180,9 @@ def test_loops_run_in_lanes_only_where_that_is_proven(body: Any, columns: int, w
         made.append([np.arange(columns, dtype=np.float32), np.zeros(columns, np.float32)])
         interpret(g, made[-1], (columns,))
     np.testing.assert_array_equal(made[1], made[0])
+
+
+@pytest.mark.parametrize("seed", [0, *(tail(first) for first in range(6, 60, 6))])
+def test_random_loops(seed: int) -> None:
+    for k in range(seed, seed + 6):
+        random_loops.check(k, compiled=False)

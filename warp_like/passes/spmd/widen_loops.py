@@ -86,7 +86,7 @@ from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import Cloner, free_values
+from warp_like.ir.rewrite import Cloner, blocks, free_values
 from warp_like.ir.types import scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 from warp_like.passes.spmd.values import NotWidenable
@@ -149,6 +149,7 @@ class _LoopWidener(Rewriter):
         """Put a loop over vectors of ``width`` iterations in the place of ``o``."""
         trips = trip_count(o)
         assert trips is not None
+        self.hoist_threads(o)
         i, t = o.body.params[0], o.lo.type
         free = free_values(o.body)
         body, first = _in_lanes(o, free, width)
@@ -163,6 +164,13 @@ class _LoopWidener(Rewriter):
         with at(o.loc):
             lo, step = self.b.constant(0, t), self.b.constant(width, t)
             self.b.for_(lo, self.b.constant(-(-trips // width) * width, t), step, (), block)
+
+    def hoist_threads(self, o: ops.For) -> None:
+        """Put indices of the thread, which are the same in all lanes, in front of ``o``: in lanes, ``Tid`` counts."""
+        for b in blocks(o.body):
+            found = [x for x in b.ops if isinstance(x, ops.Tid)]
+            b.ops = [x for x in b.ops if x not in found]
+            self.b.block.ops += found
 
 
 def _goes_in_lanes(o: ops.For) -> bool:
