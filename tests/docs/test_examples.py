@@ -20,6 +20,8 @@ from tests.cuda_compiling import interpreter
 from tests.docs.benchmarks import serve
 from tests.long_tail import is_running, more, tail
 from tests.processes import Answering
+from warp_like.builtins.spec import Cooperative
+from warp_like.ir.types import SCALARS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -266,6 +268,33 @@ def test_benchmark_of_cuda_runs_on_the_processor(process: Answering, tmp_path: P
         goal for goal in goals if not re.search(rf"^\| {re.escape(goal[0])} +\| {goal[1]} +\|$", page, re.MULTILINE)
     ]
     assert not missing
+
+
+def test_benchmark_of_builtins_runs(process: Answering, tmp_path: Path) -> None:
+    """A function of floats, one of several results, one with an integer state and one of constants."""
+    options = ["--only", "atan2(float", "qr3(mat33f)", "randf(uint32)", "x ** 3.0", "--dtypes", "float32", "uint32"]
+    found, printed = benchmark(process, "builtins", tmp_path, "--no-warp", "--all", *options)
+    rows, ranges = found["rows"], found["ranges"]
+    assert set(rows) == {"atan2(float32, float32)", "qr3(mat33f)", "randf(uint32)", "x ** 3.0, float32"}, printed
+    assert all(times["forward"] > 0.0 and times["forward model"] > 0.0 for times in rows.values())
+    assert [row for row, times in rows.items() if "backward" not in times] == ["randf(uint32)"]
+    assert len(ranges) == 4
+    assert all(times["spread"] >= 1.0 for times in ranges.values())
+
+
+def test_benchmark_of_builtins_has_every_row_of_values() -> None:
+    """Each builtin that a thread calls on its own values, and with each type that its table knows."""
+    from tests.builtins.calls import rows as declared
+
+    sys.path.insert(0, str(EXAMPLES / "benchmarks"))
+    try:
+        from builtin_rows import all_rows
+    finally:
+        sys.path.remove(str(EXAMPLES / "benchmarks"))
+    titles = {row.title for row in all_rows([str(t) for t in SCALARS])}
+    names = {row.name for row in declared() if not row.name.startswith("_") and not isinstance(row.lower, Cooperative)}
+    assert names <= {title.partition("(")[0] for title in titles}
+    assert {"inverse(mat44d)", "quat_slerp(quath, quath, float16)", "x ** 2.0, bfloat16", "int32(float64)"} <= titles
 
 
 @pytest.mark.long
