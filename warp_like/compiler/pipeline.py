@@ -240,14 +240,15 @@ def optimised(
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
         customs = signature.wrt is not None or signature.tangent is not None
-        f = passes.prepare(lower_gradients(f, options), options, keep_customs=customs or signature.saves_results)
+        keep = customs or signature.saves_results
+        f = passes.prepare(lower_gradients(f, options), options, keep_customs=keep, owned=True)
         if signature.saves_results:
             run = Runner("saved_results", f, options)
             if not customs:
                 run("save_results", functools.partial(save_results, block_dim=options.block_dim))
             else:
                 run("load_results", functools.partial(load_results, block_dim=options.block_dim))
-            f = run.end() if customs else passes.prepare(run.end(), options)
+            f = run.end() if customs else passes.prepare(run.end(), options, owned=True)
     if signature.wrt is not None:
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated
 
@@ -264,7 +265,7 @@ def optimised(
             if signature.again is not None:
                 f = forward_mode(f, signature.again, options)
     with clock.stage("passes"):
-        f = passes.finish(passes.optimise(f, options), options)
+        f = passes.finish(passes.optimise(f, options, owned=True), options, owned=True)
     if log.dumps("optimised"):
         log.dump("optimised", f.name, print_function(f))
     return f

@@ -35,9 +35,16 @@ class Rewriter:
 
     def splice(self, sequence: Sequence[Op]) -> None:
         """Visit ``sequence`` at the current place."""
+        if type(self).value is not Rewriter.value:
+            for o in sequence:
+                o.map_operands(self.value)
+                self.visit(o)
+            return
+        mapping, visit = self.mapping, self.visit
         for o in sequence:
-            o.map_operands(self.value)
-            self.visit(o)
+            if mapping:
+                o.replace_operands(mapping)
+            visit(o)
 
     def visit(self, o: Op) -> None:
         """Keep ``o``, whose operands are final, or emit others and replace its results."""

@@ -264,10 +264,11 @@ def _only_sums(f: Function) -> bool:
     if any(isinstance(o, (ops.For, ops.While)) for o in found):
         return False
     effects = [o for o in found if has_effects(o) and not isinstance(o, (ops.If, ops.Yield))]
+    added = [i for o in effects if isinstance(o, ops.Atomic) and KINDS[o.kind].sign for i in o.indices]
+    if not effects or not all(isinstance(o, ops.Atomic) and KINDS[o.kind].sign for o in effects):
+        return False
     strides = find_strides(f)
-    return bool(effects) and all(
-        isinstance(o, ops.Atomic) and KINDS[o.kind].sign and all(strides[i] == 0 for i in o.indices) for o in effects
-    )
+    return all(strides[i] == 0 for i in added)
 
 
 def _widest(f: Function) -> int:

@@ -111,6 +111,9 @@ class _Widener(Accesses, UniformBranches):
                 self.visit(o)
 
     def visit(self, o: Op) -> None:
+        if type(o) is ops.Constant or (type(o) is ops.Apply and o.fn != "mod"):  # most are
+            self.plain(o)
+            return
         match o:
             case ops.If():
                 self.branch(o)
