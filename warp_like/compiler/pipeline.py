@@ -340,7 +340,16 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
     if target.is_device or signature.options.debug:
         return Choice(f, 1, "debug mode" if signature.options.debug else "the device runs threads in lanes itself")
     width = signature.options.vector_width
-    return choose(f, target.vector_bits, target.vector_registers, width, options.reduced, _pass_options(signature))
+    return choose(
+        f,
+        target.vector_bits,
+        target.vector_registers,
+        width,
+        options.reduced,
+        _pass_options(signature),
+        gathers=target.has_fast_gathers,
+        apart=(*options.sums, *options.thread_private, *options.reduced),
+    )
 
 
 def _code(f: Function, target: Target, options: LoweringOptions) -> tuple[bytes, tuple[str, ...]]:

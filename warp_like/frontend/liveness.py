@@ -39,6 +39,10 @@ class Liveness:
         """Return the names whose values before ``node`` may be read in it or after it."""
         return self._into[node]
 
+    def stands_for(self, new: ast.stmt, old: ast.stmt) -> None:
+        """Let ``new``, which is built in the place of ``old``, have the same live names."""
+        self._after[new], self._into[new] = self._after[old], self._into[old]
+
     def _before_list(self, stmts: Sequence[ast.stmt], out: Names, exits: Names, *, record: bool) -> Names:
         """The names live before ``stmts``, with ``out`` after them and ``exits`` where break and continue lead."""
         for s in reversed(stmts):
