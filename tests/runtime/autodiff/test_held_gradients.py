@@ -178,3 +178,71 @@ def test_an_adjoint_may_be_the_array_s_own_gradient() -> None:
     assert x.grad.list() == [22.0, 44.0 * 4.0, 66.0 * 6.0, 88.0]
     tape.backward()  # starts from what the arrays hold
     assert x.grad.list() == [(22.0 + 1.0) * 2.0, (176.0 + 1.0) * 4.0, (396.0 + 1.0) * 6.0, (88.0 + 1.0) * 8.0]
+
+
+@wp.struct
+class Row:
+    x: wp.array(dtype=float)
+    n: int
+
+
+@wp.struct
+class Body:
+    v: wp.vec2
+    w: float
+
+
+@wp.kernel
+def halve_rows(rows: wp.array(dtype=Row)):
+    i = wp.tid()
+    for j in range(rows[i].n):
+        rows[i].x[j] = 0.5 * rows[i].x[j]
+
+
+@wp.kernel
+def add_rows(rows: wp.array(dtype=Row), s: wp.array(dtype=float)):
+    i = wp.tid()
+    for j in range(rows[i].n):
+        wp.atomic_add(s, 0, 3.0 * rows[i].x[j])
+
+
+@wp.kernel
+def move(p: wp.array(dtype=Body)):
+    i = wp.tid()
+    p[i].w = p[i].w * p[i].v[0]
+    p[i].v = p[i].v * 2.0
+
+
+@wp.kernel
+def add_bodies(p: wp.array(dtype=Body), s: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(s, 0, p[i].w * p[i].v[1])
+
+
+def test_arrays_in_elements() -> None:
+    xs = [wp.ones(n, dtype=float, requires_grad=True) for n in (1, 3)]
+    rows = wp.array([Row(x=x, n=len(x)) for x in xs], dtype=Row)
+    s = wp.zeros(1, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(halve_rows, 2, [rows])
+        wp.launch(add_rows, 2, [rows, s])
+    for k in (1, 2, 3):
+        tape.backward(loss=s)
+        for x in xs:
+            np.testing.assert_array_equal(x.grad.numpy(), np.full(len(x), 1.5 * k))
+
+
+def test_structs() -> None:
+    bodies = np.zeros(3, Body.numpy_dtype())
+    bodies["v"], bodies["w"] = [[1, 2], [3, 4], [5, 6]], [1, 2, 3]
+    (a, b), w = bodies["v"].T, bodies["w"]
+    p = wp.array(bodies, dtype=Body, requires_grad=True)
+    s = wp.zeros(1, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(move, 3, [p])
+        wp.launch(add_bodies, 3, [p, s])
+    for k in (1, 2, 3):
+        tape.backward(loss=s)
+        found = p.grad.numpy()
+        np.testing.assert_array_equal(found["v"], 2 * k * np.stack([w * b, w * a], 1))
+        np.testing.assert_array_equal(found["w"], 2 * k * a * b)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from warp_like import _native
+from warp_like.runtime.arrays import nested
 from warp_like.runtime.arrays.array import add_elements, array
 from warp_like.runtime.arrays.creation import clone
 from warp_like.runtime.arrays.recording import Record, UserFunction, Write, program_of
@@ -61,11 +62,17 @@ def updated(launches: Sequence[Record | Write | UserFunction]) -> Iterator[array
             reads, writes = [r.source] if r.source is not None else [], [r.dest]
         else:
             effects = program_of(r).effects
-            reads, writes = [r.args[i] for i in effects.reads], [r.args[i] for i in effects.writes]
+            reads = [*(r.args[i] for i in effects.reads), *_inside(r, effects.nested_reads)]
+            writes = [*(r.args[i] for i in effects.writes), *_inside(r, effects.nested_writes)]
         for a in reads:
             if isinstance(a, array) and a.size:
                 read.add(a, None)
         yield from (a for a in writes if isinstance(a, array) and a.grad is not None and read.overlapping(a))
+
+
+def _inside(r: Record, places: Sequence[tuple[int, str]]) -> Iterator[array]:
+    """Iterate over the arrays that elements of arguments of ``r`` hold in these fields."""
+    return (a for i, path in places for a in nested.arrays_at(r.args[i], path))
 
 
 def _kept(seed: array | float, gradients: Sequence[array]) -> array | float:
