@@ -16,6 +16,7 @@ struct Buffer {
     PyObject* owner;     // anything that has to live as long, or null
     PyObject* watchers;  // a list of weak references to tensors that were made over the memory, or null
     PyObject* weakrefs;
+    bool pinned;  // there is a second reference to the deleter, which the garbage collector does not see
 };
 
 extern PyTypeObject BufferType;

@@ -53,6 +53,8 @@ CHECKS = {
     "ir": "tests.fuzz.reused:compiled_ir",
     "dual": "tests.fuzz.reused:dual_numbers",
     "tapes": "tests.runtime.autodiff.random_tapes:check",
+    "captured": "tests.runtime.autodiff.random_tapes:check_captured",
+    "typed": "tests.runtime.autodiff.random_views:check",
     "graphs": "tests.runtime.launching.random_graphs:check",
     "loops": "tests.passes.spmd.random_loops:check",
 }
@@ -81,8 +83,8 @@ def generated(kind: str, seed: int, known: frozenset[str] = ALLOWED) -> Program:
     return dataclasses.replace(program, settings=tuple(guarded(k, s) for k, s in enumerate(program.settings)))
 
 
-def check_named(kind: str) -> Callable[[int], None]:
+def check_named(kind: str) -> Callable[[int], object]:
     """The function of ``CHECKS``."""
     module, name = CHECKS[kind].split(":")
-    found: Callable[[int], None] = getattr(importlib.import_module(module), name)
+    found: Callable[[int], object] = getattr(importlib.import_module(module), name)
     return found

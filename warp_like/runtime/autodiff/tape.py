@@ -20,6 +20,7 @@ from warp_like.runtime.autodiff import visualize
 from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 from warp_like.runtime.autodiff.differentiation import SwitchedOff, adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.autodiff.gradient_breaks import warn_of_aliases, warn_of_cut
+from warp_like.runtime.autodiff.held_gradients import HeldGradients
 from warp_like.runtime.autodiff.history import (
     History,
     extent,
@@ -68,6 +69,7 @@ class Tape:
         self.history = History()
         self._outer: Tape | None = None
         self._warned = False
+        self._zeroed: tuple[int, Any] | None = None  # how many launches it had then, and what recorded them
 
     def __enter__(self) -> Tape:
         if recorder.active is self:
@@ -230,9 +232,11 @@ class Tape:
             recorder.active.history.adjoints += self._before_gradients()
         seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_nested
         plain = not (seen or _watched())
-        left = _native.try_backward(self.launches, starts) if plain else None
+        fresh = not starts or self._zeroed == (len(self.launches), recorder.graph)
+        self._zeroed = None
+        left = _native.try_backward(self.launches, starts, fresh) if plain else None
         if left is None:
-            self._backward_checked(starts)
+            self._backward_checked(starts, fresh)
         elif left:
             with _nothing_recorded():
                 self._reverse_first(left)
@@ -255,8 +259,11 @@ class Tape:
         finally:
             recorder.active = self
 
-    def _backward_checked(self, starts: list[tuple[array, Any]]) -> None:
-        """Run backward step by step, compiling what is missing and saying what is wrong."""
+    def _backward_checked(self, starts: list[tuple[array, Any]], fresh: bool) -> None:
+        """Run backward step by step, compiling what is missing and saying what is wrong.
+
+        With ``fresh``, no gradient holds what another backward pass has left.
+        """
         arrays = [*self._arrays(), *(a for a, _ in starts)]
         for a in arrays:
             a._attach_grad()
@@ -270,6 +277,9 @@ class Tape:
         with _nothing_recorded():
             given = [a for a, _ in starts] or arrays
             self._retained.begin([a for a in arrays if a.retain_grad], given)
+            held = HeldGradients()
+            if not fresh:
+                starts = held.put_aside(self.launches, starts)
             for a, seed in starts:
                 gradient = a.grad
                 assert gradient is not None  # _starts has checked
@@ -279,6 +289,7 @@ class Tape:
                     gradient.assign(seed)
             self._reverse_first(len(self.launches))
             self._retained.end()
+            held.put_back()
 
     def _reverse_first(self, count: int) -> None:
         """Reverse the first ``count`` launches, the last one first."""
@@ -381,6 +392,7 @@ class Tape:
         """Set the gradients of all recorded arrays to zero."""
         self._retained.shown = {}
         self._before_gradients()
+        self._zeroed = (len(self.launches), recorder.graph)
         if not (_watched() or self.history.has_nested) and _native.try_zero(self.launches):
             return
         with _nothing_recorded():
