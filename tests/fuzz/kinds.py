@@ -51,6 +51,7 @@ CHECKS = {
     "dual": "tests.fuzz.reused:dual_numbers",
     "tapes": "tests.runtime.autodiff.random_tapes:check",
     "graphs": "tests.runtime.launching.random_graphs:check",
+    "matrices": "tests.sparse.random_matrices:check",
 }
 KNOWN: dict[str, str] = {
     "sums": "one array is updated, or read and differentiated, at several kinds of index in one kernel",
