@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextvars
 import linecache
+from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 from warp_like.base.frozen import Frozen
 
@@ -92,12 +94,30 @@ class Excerpt(Frozen):
         return f"{header}\n   |     {self.shown}\n   |     {' ' * self.start}{'^' * self.width}"
 
 
-_current: contextvars.ContextVar[Loc | None] = contextvars.ContextVar("warp_like_loc", default=None)
+class Pending:
+    """A location that is found when it is first asked for: most places in a syntax tree make no op and no error."""
+
+    __slots__ = ("_find", "_found", "_place")
+
+    def __init__(self, find: Callable[[Any], Loc], place: Any) -> None:
+        self._find = find
+        self._place = place
+        self._found: Loc | None = None
+
+    def get(self) -> Loc:
+        """Return the location, which is ``find(place)``."""
+        if self._found is None:
+            self._found = self._find(self._place)
+        return self._found
+
+
+_current: contextvars.ContextVar[Loc | Pending | None] = contextvars.ContextVar("warp_like_loc", default=None)
 
 
 def current_loc() -> Loc | None:
     """Return the location under which code is being built right now, if any."""
-    return _current.get()
+    found = _current.get()
+    return found.get() if isinstance(found, Pending) else found
 
 
 class At:
@@ -105,7 +125,7 @@ class At:
 
     __slots__ = ("_loc", "_token")
 
-    def __init__(self, loc: Loc | None) -> None:
+    def __init__(self, loc: Loc | Pending | None) -> None:
         self._loc = loc
 
     def __enter__(self) -> None:
@@ -117,6 +137,6 @@ class At:
         _current.reset(self._token)
 
 
-def at(loc: Loc | None) -> At:
+def at(loc: Loc | Pending | None) -> At:
     """Make ``loc`` the current location inside the ``with``: ops built and errors raised there get it."""
     return At(loc)

@@ -69,6 +69,7 @@ class Runner:
         self.options = options
         self.rules = rules
         self.verified: Shape | None = None  # of the function when it obeyed all of ``rules``
+        self.shape: Shape | None = None  # of the function as the last pass left it, where that is known
 
     def __call__(self, name: str, apply: Callable[[Function], Function | bool]) -> bool:
         """Run one pass; returns False where the pass says that it changed nothing."""
@@ -87,16 +88,21 @@ class Runner:
     def apply(self, name: str, apply: Callable[[Function], Function | bool]) -> Function | bool:
         """Run a pass, and note which passes now need not run."""
         f = self.function
-        watched = name in _IDEMPOTENT or f.settled
-        before = _shape(f) if watched else []
+        before, self.shape = self.shape, None
+        if not (f.settled or name in _IDEMPOTENT):
+            result = apply(f)
+            self.function = result if isinstance(result, Function) else f
+            return result
+        before = before or _shape(f)
         result = apply(f)
-        if isinstance(result, Function):
+        if isinstance(result, Function) and result is not f:
             self.function = result
-        if watched and (result is f or isinstance(result, bool)):
-            if result is not False and _shape(f) != before:
-                f.settled = f.settled.intersection(_IDEMPOTENT.get(name, ()))
-            if name in _IDEMPOTENT:
-                f.settled |= {name}
+            return result
+        self.shape = before if result is False else _shape(f)
+        if self.shape != before:
+            f.settled = f.settled.intersection(_IDEMPOTENT.get(name, ()))
+        if name in _IDEMPOTENT:
+            f.settled |= {name}
         return result
 
     def end(self) -> Function:
