@@ -276,18 +276,20 @@ class Tape:
             given = [a for a, _ in starts] or arrays
             self._retained.begin([a for a in arrays if a.retain_grad], given)
             held = HeldGradients()
-            if not fresh:
-                starts = held.put_aside(self.launches, starts)
-            for a, seed in starts:
-                gradient = a.grad
-                assert gradient is not None  # _starts has checked
-                if isinstance(seed, float):
-                    gradient.fill_(seed)
-                else:
-                    gradient.assign(seed)
-            self._reverse_first(len(self.launches))
-            self._retained.end()
-            held.put_back()
+            try:
+                if not fresh:
+                    starts = held.put_aside(self.launches, starts)
+                for a, seed in starts:
+                    gradient = a.grad
+                    assert gradient is not None  # _starts has checked
+                    if isinstance(seed, float):
+                        gradient.fill_(seed)
+                    else:
+                        gradient.assign(seed)
+                self._reverse_first(len(self.launches))
+                self._retained.end()
+            finally:
+                held.put_back()
 
     def _reverse_first(self, count: int) -> None:
         """Reverse the first ``count`` launches, the last one first."""
