@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import tail
 from tests.optim.linear.systems import convection, sparse, springs
 from warp_like.optim.linear import LinearOperator, aslinearoperator, bicgstab, cg, cr, direct, gmres, preconditioner
 from warp_like.sparse import bsr_assign, bsr_mv, bsr_zeros
@@ -165,3 +166,25 @@ def test_nothing_is_recorded_without_gradients():
     assert x.numpy().any()
     with wp.ScopedCapture(), pytest.raises(RuntimeError, match="pass check_every=0"):
         cg(sparse(springs(4), 3), b, x)
+
+
+@pytest.mark.parametrize("solver", [cg, *map(tail, (cr, bicgstab, gmres))])
+def test_a_solve_and_its_gradient_in_a_graph(solver):
+    full = (springs(4) if solver in (cg, cr) else convection(3)).toarray()
+    n, rng = full.shape[0], np.random.default_rng(4)
+    A = wp.array(full, requires_grad=True)
+    b, seed = wp.zeros(n, dtype=wp.float64, requires_grad=True), wp.array(rng.standard_normal(n))
+    x = wp.zeros_like(b)
+    with wp.ScopedCapture() as capture:
+        for a in (x, A.grad, b.grad):
+            a.zero_()
+        with wp.Tape() as tape:
+            solver(A, b, x, tol=1e-12, atol=0.0, maxiter=500, check_every=0)
+        tape.backward(grads={x: seed})
+    for scale in (1.0, 2.0):
+        A.assign(scale * full)
+        b.assign(rng.standard_normal(n))
+        wp.capture_launch(capture.graph)
+        found, adjoint = (np.linalg.solve(m, v.numpy()) for m, v in ((scale * full, b), (scale * full.T, seed)))
+        for given, expected in ((x, found), (b.grad, adjoint), (A.grad, -np.outer(adjoint, found))):
+            np.testing.assert_allclose(given.numpy(), expected, atol=1e-8 * np.abs(expected).max())

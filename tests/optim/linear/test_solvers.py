@@ -240,6 +240,27 @@ def test_systems_without_a_solution_end(solver):
         assert iterations < 100
 
 
+@pytest.mark.parametrize("solver", [*SOLVERS, direct])
+def test_right_hand_sides_whose_norm_is_not_finite(solver):
+    """They ended with an infinite tolerance, which any residual reached."""
+    for dtype, value in ((wp.float64, np.inf), (wp.float64, np.nan), (wp.float32, 1e20), (wp.float16, 200.0)):
+        b, x = wp.array([1.0, 1.0, value, value], dtype=dtype), wp.zeros(4, dtype=dtype)
+        A = wp.array(2.0 * np.eye(4), dtype=dtype)
+        iterations, residual, tolerance = solver(A, b, x)
+        assert not residual <= tolerance
+        assert iterations <= 31
+        if solver is not direct:
+            iterations, residual_sq, limit_sq = solver(A, b, x, check_every=0)
+            assert not residual_sq.numpy()[0] <= limit_sq.numpy()[0]
+            assert iterations.numpy()[0] <= 31
+    offsets, b = wp.array([0, 2, 4], dtype=int), wp.array([0.0, 0.0, 1.0, np.inf])
+    _, residual, tolerance = solver(
+        aslinearoperator(wp.array(np.full(4, 2.0)), offsets), b, wp.zeros(4, dtype=wp.float64)
+    )
+    assert np.isnan(tolerance)
+    assert not residual <= tolerance
+
+
 @pytest.mark.parametrize("kind", [CG, CR, BiCGSTAB, GMRES, Direct])
 def test_a_solver_is_used_again(kind):
     state, matrix = None, sparse(poisson(8))

@@ -1,5 +1,6 @@
 """Captures: nothing runs while one records, and a graph repeats what was recorded."""
 
+import copy
 import signal
 import sys
 import threading
@@ -79,6 +80,25 @@ def test_writes_of_the_host() -> None:
     assert x.list() == [20.0, 30.0, 4.0]  # what `y` held when the graph ran
     assert y.list() == total.list() == x.list()
     assert v.numpy().tolist() == [[1.0, 2.0], [0.0, 0.0]]
+
+
+def test_copies_are_made_when_the_graph_runs() -> None:
+    """Of views that are not contiguous, too, and of indexed arrays, also with a gradient."""
+    x, g = wp.zeros((3, 4)), wp.zeros(3, requires_grad=True)
+    rows = wp.array([2, 0], dtype=int)
+    with wp.ScopedCapture() as capture:
+        turned, column, deep = x.transpose().contiguous(), x[:, 1].contiguous(), copy.deepcopy(x)
+        selected, some = wp.indexedarray(x, [rows, None]).contiguous(), wp.clone(wp.indexedarray(g, [rows]))
+    x.assign(numbers := np.arange(12.0).reshape(3, 4))
+    g.assign([1.0, 2.0, 4.0])
+    for _ in range(2):
+        wp.capture_launch(capture.graph)
+        for found, expected in ((turned, x.numpy().T), (column, x.numpy()[:, 1]), (deep, x.numpy())):
+            np.testing.assert_array_equal(found.numpy(), expected)
+        np.testing.assert_array_equal(selected.numpy(), x.numpy()[[2, 0]])
+        assert some.list() == [4.0, 1.0]
+        assert some.requires_grad
+        x.assign(2.0 * numbers)
 
 
 def python_calls(graph: wp.Graph) -> int:

@@ -36,7 +36,10 @@ Result = tuple[Any, Any, Any]
 def _set_tolerance(relative: Any, absolute: Any, norm_sq: wp.array[Any], limit_sq: wp.array[Any]) -> None:
     system = wp.tid()
     limit = wp.max(relative * wp.sqrt(norm_sq[system]), absolute)
-    limit_sq[system] = limit * limit
+    square = limit * limit
+    if wp.isinf(square):  # no residual would be above it
+        square = limit_sq.dtype(wp.nan)
+    limit_sq[system] = square
 
 
 @wp.kernel(enable_backward=False)
@@ -217,8 +220,9 @@ class LinearSolverState:
         Returns:
             The number of iterations, the norm of the residual, and the tolerance for it; with several systems, those of
             the one that is farthest from its tolerance. The residual is not a number, or larger than the tolerance, if
-            there is no solution or it has not been reached. With ``check_every`` 0, arrays: the number of iterations,
-            and for each system the square of its residual and of its tolerance.
+            there is no solution or it has not been reached. The tolerance is not a number if the square of the norm of
+            ``b`` is too large for its type; nothing is solved then. With ``check_every`` 0, arrays: the number of
+            iterations, and for each system the square of its residual and of its tolerance.
 
         Raises:
             ValueError: An argument is not like the first one.
@@ -412,8 +416,10 @@ class Problem:
 
 
 def _worst(residual_sq: Any, limit_sq: Any) -> int:
-    """The system that is farthest from its tolerance; one with a residual that is not a number comes first."""
-    return int(np.argmax(np.where(np.isnan(residual_sq), np.inf, residual_sq / limit_sq)))
+    """The system that is farthest from its tolerance; one with numbers that are none comes first."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.where(residual_sq == 0.0, 0.0, residual_sq / limit_sq)
+    return int(np.argmax(np.where(np.isnan(residual_sq + limit_sq), np.inf, ratio)))
 
 
 def restart_interval(restart: Any) -> int | None:

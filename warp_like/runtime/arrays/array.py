@@ -608,8 +608,13 @@ def _reinterpret(a: array, element: ElementType) -> array:
 
 
 def _clone(a: array, requires_grad: bool, device: Device | None = None) -> array:
-    out = a._copied(device)
-    out.requires_grad = requires_grad
+    if recorder.graph is None:
+        out = a._copied(device)
+        out.requires_grad = requires_grad
+    else:  # the graph copies
+        out = new_array(a.element, a.shape, device or a.device, zero=False)
+        out.requires_grad = requires_grad
+        out.assign(a)
     return out
 
 

@@ -160,8 +160,8 @@ class indexedarray(Elementwise, Generic[DType]):
 
     def contiguous(self) -> array:
         """Return a new array with a copy of the elements, and with a gradient, zero, if there is one; recorded."""
-        if recorder.active is not None and self.requires_grad:
-            # As a launch, whose gradient adds up where indices repeat.
+        if recorder.graph is not None or (recorder.active is not None and self.requires_grad):
+            # As a launch, whose gradient adds up where indices repeat, and which a graph takes.
             copied: array = operations.get().map(lambda x: x, self)
             return copied
         out = self._copied()
