@@ -222,6 +222,8 @@ def _casts(scalar: ir.Scalar) -> Iterator[Row]:
 
 
 def _short(t: ir.Type) -> str:
+    if isinstance(t, ir.Mat) and t.dtype in SUFFIXES and t.rows < 5:
+        return f"mat{t.rows}{t.cols}{SUFFIXES[t.dtype]}"
     return type_text(t).removeprefix("wp.")
 
 

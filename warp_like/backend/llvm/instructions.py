@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from warp_like.backend.llvm.casts import cast, extend_half, round_half
 from warp_like.backend.llvm.divisions import integer_quotient, remainder
+from warp_like.backend.llvm.shuffle import fence
 from warp_like.backend.llvm.symbols import call_scalar, call_symbol
 from warp_like.backend.llvm.values import (
     LaneScalar,
@@ -165,6 +166,8 @@ def _comparison(name: str) -> None:
 
     def lower(w: Writer, t: Scalar, a: str, b: str) -> str:
         r = register_type(t)
+        if isinstance(t, LaneScalar) and t.bits >= 32 and {a, b} <= w.shuffled and w.target.triple.startswith("x86_64"):
+            a = fence(w, t, a)
         if t.is_float:
             return w.op(f"fcmp {ordered}{name} {r} {a}, {b}")
         sign = "" if signless else "s" if t.is_signed else "u"
