@@ -77,7 +77,9 @@ def _symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
 def _scalar(w: Writer, name: str, t: Scalar, args: list[str]) -> str:
     if not is_half(t):
         return SCALAR[name](w, t, *args)
-    got = SCALAR[name](w, beside(float32, t), *(extend_half(w, x, t) for x in args))
+    wide = [extend_half(w, x, t) for x in args]
+    w.shuffled.update(y for x, y in zip(args, wide, strict=True) if x in w.shuffled)
+    got = SCALAR[name](w, beside(float32, t), *wide)
     return got if name in BOOL_RESULT else round_half(w, got, t)
 
 
