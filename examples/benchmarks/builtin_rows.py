@@ -38,6 +38,7 @@ OPERATORS = {
     "rshift": ">>",
 }
 SUFFIXES = {
+    ir.bool_: "bool",
     ir.int8: "b",
     ir.uint8: "ub",
     ir.int16: "s",
@@ -51,6 +52,8 @@ SUFFIXES = {
     ir.float32: "f",
     ir.float64: "d",
 }
+NAMED = frozenset(SUFFIXES) - {ir.bool_, ir.bfloat16}
+"""The scalars whose vectors have names."""
 SIZE = 3
 """The length of vectors, and the rows and columns of matrices, where a row takes any."""
 
@@ -118,20 +121,34 @@ def dtype_of(wp: ModuleType, t: ir.Type) -> Any:
 
 def type_text(t: ir.Type) -> str:
     """Return a type as kernels of both Warps write it."""
+    scalar = ir.scalar_of(t)
+    if scalar not in NAMED:
+        return _unnamed(t)
     match t:
-        case ir.Vec(n, dtype) if dtype not in SUFFIXES:  # these have no names
-            return f"wp.types.vector({n}, wp.{dtype})"
         case ir.Vec(n, dtype):
             return f"wp.spatial_vector{SUFFIXES[dtype]}" if n > 4 else f"wp.vec{n}{SUFFIXES[dtype]}"
         case ir.Mat(rows, cols, dtype) if not dtype.is_float:
-            return f"wp.types.matrix(({rows}, {cols}), wp.{dtype})"
+            return _unnamed(t)
         case ir.Mat(rows, cols, dtype):
             return f"wp.spatial_matrix{SUFFIXES[dtype]}" if rows > 4 else f"wp.mat{rows}{cols}{SUFFIXES[dtype]}"
         case ir.Quat(dtype):
             return f"wp.quat{SUFFIXES[dtype]}"
         case ir.Transform(dtype):
             return f"wp.transform{SUFFIXES[dtype]}"
-    return "wp.bool" if t == ir.bool_ else f"wp.{t}"
+    return f"wp.{t}"
+
+
+def _unnamed(t: ir.Type) -> str:
+    match t:
+        case ir.Vec(n, dtype):
+            return f"wp.types.vector({n}, wp.{dtype})"
+        case ir.Mat(rows, cols, dtype):
+            return f"wp.types.matrix(({rows}, {cols}), wp.{dtype})"
+        case ir.Quat(dtype):
+            return f"wp.types.quaternion(wp.{dtype})"
+        case ir.Transform(dtype):
+            return f"wp.types.transformation(wp.{dtype})"
+    return f"wp.{t}"
 
 
 # --- what the table has -----------------------------------------------------------------------------------------
@@ -222,6 +239,16 @@ def _casts(scalar: ir.Scalar) -> Iterator[Row]:
 
 
 def _short(t: ir.Type) -> str:
+    """A type in a title, by the name that it has or would have."""
+    match t:
+        case ir.Mat(rows, cols, dtype) if rows < 5:
+            return f"mat{rows}{cols}{SUFFIXES[dtype]}"
+        case ir.Vec(n, dtype) if n < 5:
+            return f"vec{n}{SUFFIXES[dtype]}"
+        case ir.Quat(dtype):
+            return f"quat{SUFFIXES[dtype]}"
+        case ir.Transform(dtype):
+            return f"transform{SUFFIXES[dtype]}"
     return type_text(t).removeprefix("wp.")
 
 

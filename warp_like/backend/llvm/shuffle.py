@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.backend.llvm.values import LaneScalar, constant, register_type, suffix
+from warp_like.backend.llvm.values import LaneScalar, constant, register_type, suffix, vector
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import Scalar
 
@@ -21,7 +21,22 @@ def typed(t: Scalar, lanes: int) -> str:
 def shuffle(w: Writer, type: str, a: str, b: str, picks: Sequence[int]) -> str:
     """Return the elements ``picks`` of ``a`` and ``b`` (both of ``type``), one behind the other."""
     order = ", ".join(f"i32 {i}" for i in picks)
-    return w.op(f"shufflevector {type} {a}, {type} {b}, <{len(picks)} x i32> <{order}>")
+    picked = w.op(f"shufflevector {type} {a}, {type} {b}, <{len(picks)} x i32> <{order}>")
+    w.shuffled.add(picked)
+    return picked
+
+
+def fence(w: Writer, t: LaneScalar, x: str) -> str:
+    """Return ``x`` such that LLVM does not see what made it.
+
+    It would compare two vectors before it shuffles them, where both are shuffled alike, and shuffle the masks then:
+    processors move bits of masks one by one.
+    """
+    float_ = vector("float" if t.bits == 32 else "double", t)
+    given = w.op(f"bitcast {register_type(t)} {x} to {float_}") if t.is_int else x
+    name = f"llvm.arithmetic.fence.v{t.width}f{t.bits}"
+    hidden = w.intrinsic(name, float_, [float_], [given])
+    return w.op(f"bitcast {float_} {hidden} to {register_type(t)}") if t.is_int else hidden
 
 
 def split(w: Writer, t: LaneScalar, x: str, lanes: int) -> list[str]:
