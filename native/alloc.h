@@ -1,11 +1,10 @@
 // Buffer: the owner of memory. Arrays keep one alive as long as they look at its bytes.
 #pragma once
 
+#include "platform.h"
 #include "python.h"
 
 namespace wl {
-
-constexpr int64_t kAlignment = 64;  // a cache line, an AVX-512 vector, and what JAX needs in order to alias
 
 struct Buffer {
     PyObject_HEAD void* ptr;

@@ -578,7 +578,7 @@ def _as_lane(w: Writer, width: int, number: str) -> str:
 def reduce(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
     """Return one component reduced by ``kind`` over the lanes of ``mask``, in any order."""
     reg, one = register_type(t), register_type(t.one)
-    x = _masked(w, kind, t, x, mask)
+    x = masked(w, kind, t, x, mask)
     operation = KINDS[kind].operation.of(t)
     name = f"llvm.vector.reduce.{operation.removeprefix(INTRINSIC)}.{suffix_of(t)}"
     if not t.is_float:
@@ -594,11 +594,11 @@ def reduce_together(w: Writer, kind: str, t: LaneScalar, parts: Sequence[str], m
         return [last(w, t, x, mask) for x in parts]
     if not KINDS[kind].sign or not t.is_float or len(parts) == 1:
         return [reduce(w, kind, t, x, mask) for x in parts]
-    return lane_sums(w, t, [_masked(w, kind, t, x, mask) for x in parts])
+    return lane_sums(w, t, [masked(w, kind, t, x, mask) for x in parts])
 
 
-def _masked(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
-    """``x``, where ``mask`` has no lane the number that changes nothing."""
+def masked(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
+    """Return ``x``, where ``mask`` has no lane the number that changes nothing."""
     if mask == full_mask(t.width):
         return x
     return w.select(mask, register_type(t), x, constant(neutral(kind, t.one), t), f"<{t.width} x i1>")

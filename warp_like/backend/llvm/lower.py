@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from warp_like.analysis.intervals import type_range
 from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
-from warp_like.backend.llvm import lane_sums, lanes, memory, neighbours, runtime_calls, warp
+from warp_like.backend.llvm import lane_partials, lane_sums, lanes, memory, neighbours, runtime_calls, warp
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
@@ -91,6 +91,7 @@ class Lowering:
         self._reps: dict[Value, Rep] = {}
         self._shared_addresses: dict[Op, str] = {}  # CUDA's
         self.neighbours: dict[Op, neighbours.Group] = {}
+        self._summed: set[Op | None] = set()  # sums over lanes whose vectors are added
         self.slots = Slots()
         self.wide: list[dict[Value, str]] = [{}]  # indices in 64 bits, by the block that they are known in
 
@@ -158,6 +159,9 @@ class Lowering:
         """Lower the body of ``f``, whose parameters are bound; it yields nothing that anybody reads."""
         if self.w.target.is_gpu:
             self._shared_addresses = warp.shared_addresses(f)
+        if any(isinstance(rep, ArrayRef) and rep.partials for rep in self._reps.values()):
+            found = (o for o in lane_partials.find_additions(f) if self.array(o.array).partials)
+            self._summed = {o.value.op for o in found}
         self.block(f.body, [])
 
     def block(self, b: Block, params: Sequence[tuple[Value, Rep]]) -> list[Rep]:
@@ -312,6 +316,8 @@ class Lowering:
         self.bind(o.result, tuple(compressed(self.w, t, x, mask) for t, x in parts if isinstance(t, LaneScalar)))
 
     def _lane_reduce(self, o: ops.LaneReduce) -> None:
+        if o in self._summed:
+            return  # the addition takes the lanes
         w, t = self.w, o.x.type
         assert isinstance(t, Lanes)
         mask = self.scalar(o.mask[0]) if o.mask else lanes.full_mask(t.width)
@@ -499,6 +505,9 @@ class Lowering:
             return
         if o.mask:
             neighbours.lower_atomic(self, o)
+            return
+        if o.value.op in self._summed:
+            lane_partials.add_vector(self, o)
             return
         w, array, value = self.w, self.array(o.array), self.scalars(o.value)
         where = self.address(o, o.array, o.indices)
