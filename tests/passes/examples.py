@@ -17,7 +17,6 @@ from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Struct, Tile, Vec, bool_, float32, int32, int64, uint64
 from warp_like.passes import (
     blocks,
-    cell_order,
     checks,
     count_from_end,
     cse,
@@ -36,6 +35,7 @@ from warp_like.passes import (
     lower_large_values,
     lower_slices,
     nested_arrays,
+    object_order,
     read_in_place,
     unroll,
 )
@@ -529,7 +529,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "widen": Example(widen, lambda f: widen.widen(f, 4), _scaled),
     "filter_loops": Example(filter_loops, lambda f: filter_loops.filter_loops(f, 128), _near),
-    "in_cell_order": Example(cell_order, lambda f: cell_order.in_cell_order(f, f.params[0]), _of_points),
+    "in_object_order": Example(object_order, lambda f: object_order.in_object_order(f, f.params[0]), _of_points),
     "widen_loops": Example(widen_loops, lambda f: widen_loops.widen_loops(f, 128, 16), _columns),
     "load_consecutively": Example(consecutive, consecutive.load_consecutively, lambda: widen.widen(_row_sums(), 4)),
 }

@@ -373,7 +373,7 @@ def scattered(grid: wp.uint64, x: wp.array(dtype=wp.vec3), r: float, out: wp.arr
             wp.atomic_add(out, j, wp.max(r - wp.length(x[i] - x[j]), 0.0))
 
 
-ALONG_CELLS = "threads go along the cells of a hash grid"
+ALONG_CELLS = "threads go in the order of an object's items"
 
 
 @pytest.mark.parametrize("n", [1, 17, 900])

@@ -39,6 +39,7 @@ RUNTIME_SYMBOLS = (
     "wl_is_live",
     "wl_tree_ray",
     "wl_tree_point",
+    "wl_next_in_box",
     "wl_poll",
     "wl_fail",
     "wl_breakpoint",

@@ -29,7 +29,7 @@ time so than the vector of which they fill a part.
 
 A loop that looks through many items for few, as one over the points near to another, is a matter for one thread: lanes
 would wait for each other, and its iterations do better (``filter_loops.py``). Such threads may go along the cells of a
-hash grid (``cell_order.py``).
+hash grid (``object_order.py``).
 
 Where neighbouring rows of the grid load the same vectors in a loop, or add to the same ones, there is also code for
 several rows at once (``coarsening.py``), which does more for each access: a naive matrix product takes half the time.
@@ -48,10 +48,10 @@ from warp_like.ir.layout import size_of
 from warp_like.ir.rewrite import clone_function, free_values, grid_ndim, has_effects
 from warp_like.ir.types import Array, Lanes, bool_, element_count, lane_type, scalar_of
 from warp_like.passes import stages
-from warp_like.passes.cell_order import grid_of, in_cell_order
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.licm import licm
+from warp_like.passes.object_order import in_object_order, ordering
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
 from warp_like.passes.spmd.consecutive import load_consecutively
@@ -138,16 +138,16 @@ def choose(
         made = _chosen(f, vector_bits, registers, wanted, reduced, options)
     loops = _Loops(vector_bits, registers, gathers, tuple(apart))
     if made.width == 1:
-        alone, grid = (
+        alone, id = (
             _with_loops_in_lanes(made.function, loops, options),
-            grid_of(made.function),
+            ordering(made.function),
         )
-        if grid is None:
+        if id is None:
             return made.replace(function=alone)
-        run = Runner("cell_order", clone_function(alone), options, stages.widened())
-        position = made.function.params.index(grid)
-        run("in_cell_order", lambda f: in_cell_order(f, f.params[position]))
-        return made.replace(function=run.end(), reason=f"{made.reason}; threads go along the cells of a hash grid")
+        run = Runner("object_order", clone_function(alone), options, stages.widened())
+        position = made.function.params.index(id)
+        run("in_object_order", lambda f: in_object_order(f, f.params[position]))
+        return made.replace(function=run.end(), reason=f"{made.reason}; threads go in the order of an object's items")
     schedule = made.function.schedule
     if schedule.alone is not None:
         alone = _with_loops_in_lanes(schedule.alone, loops, options)

@@ -185,7 +185,7 @@ class _LoopFilter(Rewriter):
             return
         with at(o.loc):
             listed = self.b.insert(ops.LocalArray((LISTED,), zeroed=False), Array(int32, 1)).result
-            one = _Filtering(self.b, self.mapping, condition, listed, self.vector_bits // 32)
+            one = _Filtering(self.b, self.mapping, condition, listed, self.vector_bits // 16)
             self.replace(o, one.loop(of.loop) if rows is None else one.loop_over_rows(rows))
 
 
@@ -231,7 +231,7 @@ class _Condition:
 class _Filtering:
     """Builds the code of one loop; ``listed`` is the memory of a list of iterations, or of items.
 
-    Vectors of ``width`` items are listed.
+    Vectors of ``width`` items are listed: two registers full, so that most rows of a grid's cells take one.
     """
 
     def __init__(

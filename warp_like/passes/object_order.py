@@ -1,10 +1,10 @@
-"""Threads in the order of a hash grid's cells, where each thread asks for the neighbours of a point of its own.
+"""Threads in the order of an object's items, where each thread asks a hash grid or a tree about a place of its own.
 
 Points lie in memory in any order, so that neighbouring threads ask about places far apart, and each fetches other
-points. In the order of the cells they look through the same ones, which are in the caches by then: a sum over 30
-neighbours takes about half the time. The grid has this order: its list of points. So thread ``t`` of the launch does
-the work of thread ``ids[t]``, where the grid has as many points as the launch has threads. Each thread is run once, and
-threads have no order.
+points. In the order of the grid's cells they look through the same ones, which are in the caches by then: a sum over 30
+neighbours takes about half the time. The grid has this order, its list of points, and a bounding volume hierarchy has
+one of its boxes. So thread ``t`` of the launch does the work of thread ``ids[t]``, where the object has as many items
+as the launch has threads. Each thread is run once, and threads have no order.
 
 Nobody sees the other order: a thread writes to its own elements alone, and shows nothing. It is done where a thread
 reads a vector of three numbers at its own index, and does not ask for the order itself (``hash_grid_point_id``).
@@ -87,16 +87,17 @@ from warp_like.passes.effects import own_arrays
 from warp_like.passes.sums import plain_additions
 
 _OWN = ThreadIndex(0, 1)
-_SHOWN = (ops.Print, ops.Breakpoint, ops.Check, ops.Native, ops.Call, ops.Search, ops.Barrier)
-_WORDS = DESCRIPTORS[ObjectKind.HASH_GRID]
+_SHOWN = (ops.Print, ops.Breakpoint, ops.Check, ops.Native, ops.Call, ops.Barrier)
+_ORDERS = {ObjectKind.HASH_GRID: "ids", ObjectKind.BVH: "order"}
+"""The kinds of objects that have an order, and the word of their descriptor that says where it is."""
 
 
-def grid_of(f: Function) -> Value | None:
-    """Return the id of the grid in the order of whose cells threads of ``f`` may run; None where that would not help.
+def ordering(f: Function) -> Value | None:
+    """Return the id of the object in the order of whose items threads of ``f`` may run; None where that is no use.
 
     It is a parameter of ``f``, which has one thread at a time.
     """
-    ids = {o.address for o in f.body.walk() if isinstance(o, ops.AtAddress) and o.kind == ObjectKind.HASH_GRID}
+    ids = {o.address for o in f.body.walk() if isinstance(o, ops.AtAddress) and o.kind in _ORDERS}
     threads = [o for o in f.body.walk() if isinstance(o, ops.Tid)]
     if len(ids) != 1 or not ids.issubset(f.params) or any(o.ndim != 1 or o.result.type != int32 for o in threads):
         return None
@@ -106,24 +107,25 @@ def grid_of(f: Function) -> Value | None:
     return ids.pop() if _asks_for_its_own(memory) and _is_unseen(memory) else None
 
 
-def in_cell_order(f: Function, grid: Value) -> Function:
-    """Let ``f`` run its threads in the order of the cells of ``grid``, which ``grid_of`` has found, in place."""
+def in_object_order(f: Function, id: Value) -> Function:
+    """Let ``f`` run its threads in the order of the object ``id``, which ``ordering`` has found, in place."""
+    kind = next(o.kind for o in f.body.walk() if isinstance(o, ops.AtAddress) and o.address is id and o.kind in _ORDERS)
+    words = DESCRIPTORS[kind]
     b = Emitter(Block())
     thread, threads = b.insert(ops.Tid(0, 1), int32).result, b.insert(ops.GridDim(0, 1), int32).result
 
     def word(name: str) -> Value:
-        return b.load(descriptor, [b.index(_WORDS.index(name))])
+        return b.load(descriptor, [b.index(words.index(name))])
 
     with b.into(Block()) as there:
-        size = b.constant(len(_WORDS), int64)
-        made = ops.AtAddress(grid, (size,), kind=ObjectKind.HASH_GRID)
+        made = ops.AtAddress(id, (b.constant(len(words), int64),), constant=True, kind=kind)
         descriptor = b.insert(made, Array(uint64, 1)).result
         fits = b.eq(b.cast(word("count"), int64), b.cast(threads, int64))
         with b.into(Block()) as order:
-            listed = b.insert(ops.AtAddress(word("ids"), (b.cast(threads, int64),), constant=True), Array(int32, 1))
-            b.yield_(b.load(listed.result, [thread]))
+            at = ops.AtAddress(word(_ORDERS[kind]), (b.cast(threads, int64),), constant=True)
+            b.yield_(b.load(b.insert(at, Array(int32, 1)).result, [thread]))
         b.yield_(b.if_(fits, order, _yielding(b, thread))[0])
-    place = b.if_(b.ne(grid, 0), there, _yielding(b, thread))[0]
+    place = b.if_(b.ne(id, 0), there, _yielding(b, thread))[0]
     substitute(f.body, {o.result: place for o in f.body.walk() if isinstance(o, ops.Tid)})
     f.body.ops[:0] = b.block.ops
     return f
