@@ -130,7 +130,7 @@ def choose(
 
 def _with_loops_in_lanes(f: Function, vector_bits: int, registers: int, options: Options) -> Function:
     """Return ``f``, which is run one thread at a time, with the loops in lanes that are marked for that."""
-    if not has_simd_loops(f):
+    if not has_simd_loops(f, vector_bits):
         return f
     run = Runner("loops", clone_function(f), options, stages.widened())
     run("widen_loops", lambda g: widen_loops(g, vector_bits, registers))
