@@ -39,6 +39,11 @@ def a_promise(a: Matrix, b: Matrix, at: int):
     b[0, 0] = wp.tile_sum(wp.tile_load(a, shape=(N - 2, M - 8), offset=(1, 2), bounds_check=False))[0]
 
 
+@leaves(0, 0)
+def a_promise_of_short_rows(a: Matrix, b: Matrix, at: int):
+    b[0, 0] = wp.tile_sum(wp.tile_load(a, shape=(N - 2, 16), bounds_check=False))[0]
+
+
 @leaves(2, 1)  # one version for both
 def two_at_once(a: Matrix, b: Matrix, at: int):
     t = wp.tile_load(a, shape=(N, M))

@@ -31,6 +31,7 @@ from warp_like.backend.llvm.native_calls import call_function
 from warp_like.backend.llvm.outlined import in_lanes
 from warp_like.backend.llvm.polls import Polls
 from warp_like.backend.llvm.shuffle import compressed, iota, splat
+from warp_like.backend.llvm.uniform_quotients import quotient_by_uniform
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
@@ -347,8 +348,10 @@ class Lowering:
         if is_counted_from_end(o) and isinstance(o.result.type, Scalar) and not self.w.target.is_gpu:
             self.bind(o.result, (self._counted_from_end(o),))
             return
-        root = quotient_by_roots(self.w, o, self.scalar)
-        self.bind(o.result, (root,) if root else apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
+        made = quotient_by_roots(self.w, o, self.scalar)
+        if made is None and len(self.wide) > 2:  # in a loop, where the inverse may be known in front of it
+            made = quotient_by_uniform(self.w, o, self.scalar)
+        self.bind(o.result, (made,) if made else apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
 
     def _counted_from_end(self, o: ops.Apply) -> str:
         """An index: by a branch, which costs less than a select, since hardly any index is negative."""

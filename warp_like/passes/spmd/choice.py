@@ -168,7 +168,7 @@ def _with_loops_in_lanes(f: Function, loops: _Loops, options: Options) -> Functi
     """Return ``f``, which is run one thread at a time, with loops of its own in lanes."""
     bits, apart = loops.vector_bits, loops.apart
     filters = bits >= FILTERED_BITS and bool(find_filters(f, apart))
-    if not has_simd_loops(f) and not filters:
+    if not has_simd_loops(f, bits) and not filters:
         return f
     run = Runner("loops", clone_function(f), options, stages.widened())
     run("widen_loops", lambda g: widen_loops(g, bits, loops.registers))

@@ -91,17 +91,17 @@ def _apply(o: ops.Apply, division: float, call: float, other: float) -> float:
 def _trips(o: ops.For) -> float:
     known, step = trip_count(o), ops.constant_value(o.step)
     together = step if isinstance(step, int) and step > 1 else 1
-    if known is None and step == together and (most := _most(o.hi)) is not None:
-        known = (most - (_most(o.lo) or 0)) // together  # a tile at the edge of its array is the exception
+    if known is None and step == together and (most := cut_to(o.hi)) is not None:
+        known = (most - (cut_to(o.lo) or 0)) // together  # a tile at the edge of its array is the exception
     return TRIPS / together if known is None else float(min(known, 1000 // together))  # more are the same
 
 
-def _most(v: Value) -> int | None:
-    """The constant that ``v`` is cut to where it is more; None where it is none."""
+def cut_to(v: Value) -> int | None:
+    """Return the constant that ``v`` is cut to where it is more; None where it is none."""
     match v.op:
         case ops.Cast(x=x):
-            return _most(x)
-        case ops.Apply(fn="bit_and", args=(x, mask)) if (most := _most(x)) is not None:
+            return cut_to(x)
+        case ops.Apply(fn="bit_and", args=(x, mask)) if (most := cut_to(x)) is not None:
             known = ops.constant_value(mask)  # of whole groups of iterations
             return most & known if isinstance(known, int) else None
         case ops.Apply(fn="where", args=(Value(op=ops.Apply(fn="lt", args=(a, b))), c, d)) if (a, b) == (c, d):
