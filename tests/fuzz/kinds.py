@@ -59,6 +59,7 @@ CHECKS = {
     "typed": "tests.runtime.autodiff.random_views:check",
     "graphs": "tests.runtime.launching.random_graphs:check",
     "loops": "tests.passes.spmd.random_loops:check",
+    "matrices": "tests.sparse.random_matrices:check",
 }
 KNOWN: dict[str, str] = {
     "sums": "one array is updated, or read and differentiated, at several kinds of index in one kernel",

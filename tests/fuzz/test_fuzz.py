@@ -42,14 +42,14 @@ PROGRAMS = {
     "tiles": 24,
     "tile_gradients": 1,
 }
-BLOCK = 3
+BLOCK = 2
 """How many programs one test runs."""
 
 
 def blocks(kind: str) -> list[Any]:
-    """The first seed of each block of a kind: the suite runs an eighth of the blocks, the long tail the others."""
+    """The first seed of each block of a kind: the suite runs a twelfth of the blocks, the long tail the others."""
     firsts = range(0, PROGRAMS[kind], BLOCK)
-    few = (len(firsts) + 7) // 8
+    few = (len(firsts) + 11) // 12
     return [*((kind, first) for first in firsts[:few]), *(tail(kind, first) for first in firsts[few:])]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 import warp_like as wp
-from warp_like.sparse import BsrMatrix, bsr_from_triplets
+from warp_like.sparse import BsrMatrix, bsr_from_triplets, bsr_zeros
 
 
 def block(shape: tuple[int, int], dtype: Any) -> Any:
@@ -39,9 +41,33 @@ def random(
     )
 
 
+def with_many_rows(n: int, dtype: Any) -> Iterator[tuple[BsrMatrix, Any]]:
+    """Matrices whose groups of rows have one length or several, with columns side by side or not; SciPy's, too."""
+    rng, at = np.random.default_rng(8), np.arange(n, dtype=np.int32)
+    lengths = {
+        "moved": np.full(n, 3),
+        "apart": np.full(n, 5),
+        "any": rng.integers(0, 12, n),
+        "some": 1 + (at % 40 > 30),
+    }
+    lengths["none"] = np.where(at < n // 2, 0, 2)
+    for name, counts in lengths.items():
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        columns = rng.integers(0, n, offsets[-1], dtype=np.int32)
+        if name in ("moved", "some"):  # by one from row to row; in places the last column of a row differs
+            columns = (np.arange(columns.size) - np.repeat(offsets[:-1] - at, counts)).astype(np.int32) % n
+            columns[offsets[1:] - 1] = (columns[offsets[1:] - 1] + (rng.random(n) < 0.02)) % n
+        values = rng.uniform(-1.0, 1.0, columns.size).astype(wp.dtype_to_numpy(dtype))
+        A = bsr_zeros(n, n, dtype)
+        A.offsets, A.columns, A.values, A.nnz = wp.array(offsets), wp.array(columns), wp.array(values), columns.size
+        yield A, scipy.sparse.csr_array((values.astype(float), columns, offsets), shape=(n, n))
+
+
 def dense(A: Any) -> Any:
     """The matrix as an array of float64, read from its rows; checks that these are sorted."""
-    (r, c), values = A.block_shape, np.asarray(A.scalar_values.numpy(), np.float64)
+    (r, c), numbers = A.block_shape, A.scalar_values.numpy()
+    with np.errstate(invalid="ignore"):  # places that no row uses may hold anything
+        values = np.asarray(numbers, np.float64)
     offsets, columns = A.offsets.numpy(), A.columns.numpy()
     full = np.zeros((A.nrow, r, A.ncol, c))
     for row in range(A.nrow):

@@ -9,7 +9,8 @@ from warp_like.sparse import counting
 
 @pytest.mark.parametrize("order", [counting.order_by_runs, counting.order_by_ranks])
 @pytest.mark.parametrize(
-    "size, n", [((5, 4), 0), ((1, 1), 1), ((7, 5), 41), ((3, 200), 1000), ((0, 3), 5), ((900, 2), 300)]
+    "size, n",
+    [((5, 4), 0), ((1, 1), 1), ((7, 5), 41), ((3, 200), 1000), ((0, 3), 5), ((900, 2), 300), ((2500, 3), 4000)],
 )
 def test_entries_by_row(order, size, n, monkeypatch):
     monkeypatch.setattr(counting.os, "cpu_count", lambda: 3)

@@ -37,6 +37,22 @@ def test_a_matrix_is_transposed_in_place():
     np.testing.assert_array_equal(dense(A), -expected)
 
 
+def test_the_memory_of_the_result_is_used_again():
+    """For a smaller and a larger transpose than before, but not where the matrix itself lies there."""
+    turned = bsr_zeros(0, 0, wp.float64)
+    for seed, size, n in ((1, (1500, 2100), 4000), (2, (30, 9), 100), (3, (2100, 1500), 5000), (4, (3, 0), 0)):
+        A = random(seed, size, n) if n else bsr_zeros(*size, wp.float64)
+        columns = turned.columns.ptr if turned.columns.size >= A.nnz else None
+        bsr_set_transpose(turned, A)
+        assert columns is None or turned.columns.ptr == columns
+        np.testing.assert_array_equal(dense(turned), dense(A).T)
+    view, expected = bsr_zeros(0, 0, wp.float64), dense(A := random(5, (20, 20), 90)).T
+    view.nrow, view.ncol, view.nnz = 20, 20, A.nnz
+    view.offsets, view.columns, view.values = A.offsets, A.columns, A.values
+    bsr_set_transpose(view, A)
+    np.testing.assert_array_equal(dense(view), expected)
+
+
 def test_transposes_of_other_types_are_refused():
     A = random(8, (3, 4), 6, (3, 2))
     with pytest.raises(ValueError, match=r"Destination block shape must be \(2, 3\), got \(3, 2\)"):

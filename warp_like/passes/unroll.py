@@ -41,7 +41,7 @@ from warp_like.base.loc import at
 from warp_like.builtins.trips import constant_trips
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import Cloner
+from warp_like.ir.rewrite import Cloner, has_op
 from warp_like.ir.types import is_large
 from warp_like.passes.rewriter import Rewriter, rewrite
 
@@ -58,6 +58,8 @@ def unroll(f: Function, max_trips: int = 16, max_ops: int = 512, *, team: bool =
         max_ops: Ops that the unrolled loop may have.
         team: Leave the loops over a block's threads and over tiles, whose iterations a team shares out.
     """
+    if not has_op(f, ops.For):
+        return False
     unroller = _Unroller(max_trips, max_ops, team)
     rewrite(f, unroller)
     return unroller.changed

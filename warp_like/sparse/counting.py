@@ -15,9 +15,12 @@ import warp_like as wp
 from warp_like.sparse.lookup import is_zero
 
 RUNS_PER_THREAD = 2
-"""Runs for each OS thread: more than one, so that threads end at about the same time."""
+"""Runs for each OS thread where rows take different times, so that threads end at about the same time."""
 
 CUDA_RUNS = 2048
+ROWS_PER_PART = 1024
+"""Rows that a thread of the CPU takes where it passes through all runs; on other devices one."""
+
 MOST_PLACES = 1 << 26
 """Elements, at most, of the arrays of all runs."""
 
@@ -25,7 +28,9 @@ PLACES_PER_ITEM = 4
 """Such elements, at most, for each item: clearing them must not take longer than the work itself."""
 
 
-def divide_into_runs(rows: int, width: int, items: int, device: Any) -> tuple[int, int]:
+def divide_into_runs(
+    rows: int, width: int, items: int, device: Any, per_thread: int = RUNS_PER_THREAD
+) -> tuple[int, int]:
     """Return how many rows a run has, and how many runs there are.
 
     Args:
@@ -33,45 +38,70 @@ def divide_into_runs(rows: int, width: int, items: int, device: Any) -> tuple[in
         width: Elements of an array that each run has.
         items: How much work there is, beside ``rows``.
         device: Where it is done.
+        per_thread: Runs for each OS thread of the CPU.
     """
     wanted, most = CUDA_RUNS, MOST_PLACES
     if device.is_cpu:
-        wanted, most = RUNS_PER_THREAD * (os.cpu_count() or 1), min(most, PLACES_PER_ITEM * (items + rows))
+        wanted, most = per_thread * (os.cpu_count() or 1), min(most, PLACES_PER_ITEM * (items + rows))
     runs = max(1, min(wanted, rows, most // max(1, width)))
     size = max(1, -(-rows // runs))
     return size, max(1, -(-rows // size))
 
 
-@wp.kernel(enable_backward=False)
-def _sum_runs(places: wp.array2d[int], counts: wp.array[int]) -> None:
-    row = wp.tid()
+@wp.kernel(enable_backward=False, vector_width=1)
+def _sum_runs(size: int, places: wp.array2d[int], sums: wp.array[int], counts: wp.array[int]) -> None:
+    part = wp.tid()
+    begin = part * size
+    end = wp.min(begin + size, places.shape[1])
+    for row in range(begin, end):
+        sums[row] = places[0, row]
+    for run in range(1, places.shape[0]):
+        for row in range(begin, end):
+            sums[row] = sums[row] + places[run, row]
     total = 0
-    for run in range(places.shape[0]):
-        total += places[run, row]
-    counts[row] = total
+    for row in range(begin, end):
+        total += sums[row]
+    counts[part] = total
 
 
-@wp.kernel(enable_backward=False)
-def _begin_runs(starts: wp.array[int], places: wp.array2d[int]) -> None:
-    row = wp.tid()
-    place = starts[row]
-    for run in range(places.shape[0]):
-        count = places[run, row]
-        places[run, row] = place
+@wp.kernel(enable_backward=False, vector_width=1)
+def _begin_runs(size: int, before: wp.array[int], places: wp.array2d[int], starts: wp.array[int]) -> None:
+    part = wp.tid()
+    begin = part * size
+    end = wp.min(begin + size, places.shape[1])
+    place = before[part]
+    for row in range(begin, end):
+        count = starts[row]
+        starts[row] = place
         place += count
+    if end == places.shape[1]:
+        starts[end] = place
+    if begin < end:  # a run ends where the next one begins, so the last one comes first
+        run = places.shape[0] - 1
+        for row in range(begin, end - 1):
+            places[run, row] = starts[row + 1] - places[run, row]
+        places[run, end - 1] = place - places[run, end - 1]
+        for k in range(1, places.shape[0]):
+            for row in range(begin, end):
+                places[run - k, row] = places[run - k + 1, row] - places[run - k, row]
 
 
-def begin_runs(places: Any) -> Any:
+def begin_runs(places: Any, starts: Any = None) -> Any:
     """Turn how many entries each run has in each row into where it begins to write them, and return where rows begin.
 
     Args:
         places: An array of two dimensions, run and row.
+        starts: An array for the result, with one element more than there are rows; a new one when left out.
     """
-    rows = places.shape[1]
-    counts = wp.zeros(rows + 1, dtype=int, device=places.device)
-    wp.launch(_sum_runs, dim=rows, inputs=[places, counts], device=places.device)
-    starts = scan_counts(counts)
-    wp.launch(_begin_runs, dim=rows, inputs=[starts, places], device=places.device)
+    rows, device = places.shape[1], places.device
+    if starts is None:
+        starts = wp.empty(rows + 1, dtype=int, device=device)
+    size = ROWS_PER_PART if device.is_cpu else 1
+    parts = max(1, -(-rows // size))
+    counts = wp.zeros(parts + 1, dtype=int, device=device)
+    wp.launch(_sum_runs, dim=parts, inputs=[size, places, starts, counts], device=device)
+    before = scan_counts(counts)
+    wp.launch(_begin_runs, dim=parts, inputs=[size, before, places, starts], device=device)
     return starts
 
 
@@ -211,7 +241,7 @@ def entries_by_row(
 def order_by_runs(entries: list[Any], pairs: Any) -> Any:
     """Write the pairs, each run of entries in one thread; return where rows begin."""
     (row_count, _), rows = entries[:2]
-    size, runs = divide_into_runs(rows.size, row_count, rows.size, rows.device)
+    size, runs = divide_into_runs(rows.size, row_count, rows.size, rows.device, per_thread=1)
     places = wp.zeros((runs, row_count), dtype=int, device=rows.device)
     wp.launch(_count_runs, dim=runs, inputs=[size, *entries, places], device=rows.device)
     starts = begin_runs(places)

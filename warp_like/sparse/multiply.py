@@ -66,9 +66,9 @@ def _multiply(padded: bool, adds: bool, together: int) -> wp.Kernel:
 
 
 @wp.func
-def _common_length(first: wp.uint64, offsets: wp.array[int], rows: wp.array[Any]) -> int:
+def common_length(first: wp.uint64, offsets: wp.array[int], rows: wp.uint64) -> int:
     """Return how many elements each row of a group has; -1 if they differ, or the group is not whole."""
-    if first + wp.uint64(ROWS_TOGETHER) > wp.uint64(rows.shape[0]):
+    if first + wp.uint64(ROWS_TOGETHER) > rows:
         return -1
     length = offsets[first + ONE] - offsets[first]
     differ = 0
@@ -80,55 +80,98 @@ def _common_length(first: wp.uint64, offsets: wp.array[int], rows: wp.array[Any]
     return length
 
 
-@wp.kernel(vector_width=1)
-def _multiply_groups(
+@wp.func
+def are_moved(columns: wp.array[int], begin: wp.uint64, length: wp.uint64) -> bool:
+    """Whether each row of a group of rows with one length has the columns of the row before, moved by one.
+
+    There are 15 times as many pairs of columns as a row has elements: compared by 15, they leave no rest.
+    """
+    differ = wp.types.vector(length=ROWS_TOGETHER, dtype=int)()
+    for j in range(length):
+        at = begin + j * wp.uint64(ROWS_TOGETHER - 1)
+        for k in range(ROWS_TOGETHER - 1):
+            differ[k] |= (columns[at + wp.uint64(k) + length] - columns[at + wp.uint64(k)]) ^ 1
+    any_differs = 0
+    for k in range(ROWS_TOGETHER):
+        any_differs |= differ[k]
+    return any_differs == 0
+
+
+@wp.func
+def multiply_rows(
+    first: wp.uint64,
     alpha: Any,
     offsets: wp.array[int],
     columns: wp.array[int],
     values: wp.array[Any],
     x: wp.array[Any],
+    adds: bool,
+    beta: Any,
     y: wp.array[Any],
 ) -> None:
-    """The product for compact matrices of numbers, a thread for each group of rows that follow each other.
+    """Multiply the rows of a group one by one, and add to a multiple of ``y`` or overwrite it."""
+    begin = wp.uint64(offsets[first])
+    for row in range(first, wp.min(first + wp.uint64(ROWS_TOGETHER), wp.uint64(y.shape[0]))):
+        end = wp.uint64(offsets[row + ONE])
+        rest = end - ((end - begin) & wp.uint64(NUMBERS_TOGETHER - 1))
+        total = y.dtype(0.0)
+        for start in range(begin, rest, wp.uint64(NUMBERS_TOGETHER)):
+            for k in range(NUMBERS_TOGETHER):
+                block = start + wp.uint64(k)
+                total += values[block] * x[wp.uint32(columns[block])]
+        for block in range(rest, end):
+            total += values[block] * x[wp.uint32(columns[block])]
+        begin = end
+        result = alpha * total
+        if adds:
+            result += beta * y[row]
+        y[row] = result
+
+
+@cache
+def _multiply_groups(adds: bool) -> wp.Kernel:
+    """Return the product for compact matrices of numbers, a thread for each group of rows that follow each other.
 
     Where all rows of a group have the same length, one loop sums all of them, an element of each at a time. On grids
     the columns of each row are often those of the row before, moved by one; then the elements of ``x`` lie side by
     side. Each row is summed in the order of its elements, as by ``_multiply``.
     """
-    first = wp.uint64(wp.tid()) * wp.uint64(ROWS_TOGETHER)
-    begin = wp.uint64(offsets[first])
-    common = _common_length(first, offsets, y)
-    if common >= 0:
-        length = wp.uint64(common)
-        scattered = 0
-        for block in range(begin, begin + wp.uint64(ROWS_TOGETHER - 1) * length):
-            scattered |= (columns[block + length] - columns[block]) ^ 1
-        totals = wp.types.vector(length=ROWS_TOGETHER, dtype=y.dtype)()
-        if scattered == 0:
-            for block in range(begin, begin + length):
-                column = wp.uint64(wp.uint32(columns[block]))
-                for k in range(ROWS_TOGETHER):
-                    totals[k] += values[block + wp.uint64(k) * length] * x[column + wp.uint64(k)]
+
+    @wp.kernel(vector_width=1, module="unique")
+    def multiply(
+        alpha: Any,
+        offsets: wp.array[int],
+        columns: wp.array[int],
+        values: wp.array[Any],
+        x: wp.array[Any],
+        beta: Any,
+        y: wp.array[Any],
+    ) -> None:
+        first = wp.uint64(wp.tid()) * wp.uint64(ROWS_TOGETHER)
+        begin = wp.uint64(offsets[first])
+        common = common_length(first, offsets, wp.uint64(y.shape[0]))
+        if common >= 0:
+            length = wp.uint64(common)
+            totals = wp.types.vector(length=ROWS_TOGETHER, dtype=y.dtype)()
+            if are_moved(columns, begin, length):
+                for block in range(begin, begin + length):
+                    column = wp.uint64(wp.uint32(columns[block]))
+                    for k in range(ROWS_TOGETHER):
+                        totals[k] += values[block + wp.uint64(k) * length] * x[column + wp.uint64(k)]
+            else:
+                for start in range(begin, begin + length):
+                    for k in range(ROWS_TOGETHER):
+                        block = start + wp.uint64(k) * length
+                        totals[k] += values[block] * x[wp.uint32(columns[block])]
+            for k in range(ROWS_TOGETHER):
+                result = alpha * totals[k]
+                if wp.static(adds):
+                    result += beta * y[first + wp.uint64(k)]
+                y[first + wp.uint64(k)] = result
         else:
-            for start in range(begin, begin + length):
-                for k in range(ROWS_TOGETHER):
-                    block = start + wp.uint64(k) * length
-                    totals[k] += values[block] * x[wp.uint32(columns[block])]
-        for k in range(ROWS_TOGETHER):
-            y[first + wp.uint64(k)] = alpha * totals[k]
-    else:
-        for row in range(first, wp.min(first + wp.uint64(ROWS_TOGETHER), wp.uint64(y.shape[0]))):
-            end = wp.uint64(offsets[row + ONE])
-            rest = end - ((end - begin) & wp.uint64(NUMBERS_TOGETHER - 1))
-            total = y.dtype(0.0)
-            for start in range(begin, rest, wp.uint64(NUMBERS_TOGETHER)):
-                for k in range(NUMBERS_TOGETHER):
-                    block = start + wp.uint64(k)
-                    total += values[block] * x[wp.uint32(columns[block])]
-            for block in range(rest, end):
-                total += values[block] * x[wp.uint32(columns[block])]
-            begin = end
-            y[row] = alpha * total
+            multiply_rows(first, alpha, offsets, columns, values, x, wp.static(adds), beta, y)
+
+    return multiply
 
 
 @wp.kernel
@@ -230,15 +273,15 @@ def bsr_mv(
     factors = matrix.scalar_type(alpha), matrix.scalar_type(beta)
     stored = [matrix.offsets, matrix.row_counts, matrix.columns, matrix.values]
     if not transpose and alpha != 0:
-        if beta == 0 and _has_groups(matrix, x, y):
-            arguments = [factors[0], matrix.offsets, matrix.columns, matrix.values, x_view]
-            groups = -(-n // ROWS_TOGETHER)
-            wp.launch(_multiply_groups, dim=groups, inputs=arguments, outputs=[y_view], device=matrix.device)
-            return y
-        together = NUMBERS_TOGETHER if matrix.dtype is matrix.scalar_type else 1
-        kernel = _multiply(matrix.row_counts is not None, bool(beta != 0), together)
+        adds = bool(beta != 0)
+        if _has_groups(matrix, x, y):
+            kernel, threads = _multiply_groups(adds), -(-n // ROWS_TOGETHER)
+            del stored[1]
+        else:
+            together = NUMBERS_TOGETHER if matrix.dtype is matrix.scalar_type else 1
+            kernel, threads = _multiply(matrix.row_counts is not None, adds, together), n
         arguments = [factors[0], *stored, x_view, factors[1]]
-        wp.launch(kernel, dim=n, inputs=arguments, outputs=[y_view], device=matrix.device)
+        wp.launch(kernel, dim=threads, inputs=arguments, outputs=[y_view], device=matrix.device)
         return y
     if beta == 0:
         y_view.zero_()
@@ -252,9 +295,12 @@ def bsr_mv(
 
 def _has_groups(A: BsrMatrix, x: Any, y: Any) -> bool:
     """Whether a thread takes a group of rows: on the CPU. With gradients it takes one, whose adjoint is less code."""
-    if A.nrow < MANY_ROWS or not A.device.is_cpu or A.row_counts is not None or A.dtype is not A.scalar_type:
-        return False
-    return not (A.requires_grad or x.requires_grad or y.requires_grad)
+    return has_many_plain_rows(A) and not (A.requires_grad or x.requires_grad or y.requires_grad)
+
+
+def has_many_plain_rows(A: BsrMatrix) -> bool:
+    """Whether ``A`` is a compact matrix of numbers on the CPU, with so many rows that groups of them are worth it."""
+    return A.nrow >= MANY_ROWS and A.device.is_cpu and A.row_counts is None and A.dtype is A.scalar_type
 
 
 def _copied(x: Any, buffer: Any) -> Any:

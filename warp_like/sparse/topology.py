@@ -217,7 +217,8 @@ def adopt(dest: BsrMatrix, offsets: Any, columns: Any, bound: int, padded: bool)
         wp.launch(_place_rows, dim=dest.nrow, inputs=arguments, device=dest.device)
         return
     if dest.offsets.size > dest.nrow:
-        wp.copy(dest.offsets, offsets, count=dest.nrow + 1)
+        if offsets is not dest.offsets:
+            wp.copy(dest.offsets, offsets, count=dest.nrow + 1)
     else:
         dest.offsets = offsets
     dest.row_counts = None

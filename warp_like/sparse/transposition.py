@@ -14,7 +14,7 @@ from warp_like.sparse.assignment import bsr_assign
 from warp_like.sparse.counting import begin_runs, divide_into_runs
 from warp_like.sparse.creation import bsr_zeros, resize
 from warp_like.sparse.lookup import blocks_of
-from warp_like.sparse.matrix import BsrMatrix, new_values, scaled
+from warp_like.sparse.matrix import BsrMatrix, new_values, scaled, shares_rows
 from warp_like.sparse.topology import adopt, require_topology
 
 
@@ -155,7 +155,7 @@ def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) ->
     if topology == "padded" and (dest.nrow, dest.ncol) != (rows, across):
         raise ValueError(f"Destination has {rows} rows and {across} columns of blocks, got {dest.nrow}, {dest.ncol}")
     stored, device = source.values, dest.device
-    turn = _Turn(source)
+    turn = _Turn(source, dest if topology == "compact" and not shares_rows(source, dest) else None)
     if topology == "compact" and dest.dtype is dest.scalar_type and not (stored.requires_grad or dest.requires_grad):
         new_values(dest, source.nnz, (stored,))
         turn.scatter(_scatter_numbers, dest.scalar_type(scale), stored, dest.values)  # no gradient needs the sources
@@ -176,19 +176,28 @@ def bsr_set_transpose(dest: BsrMatrix, src: Any, topology: str | None = None) ->
 class _Turn:
     """The order of the blocks of a matrix by column.
 
+    Args:
+        A: The matrix.
+        dest: A matrix whose rows may be overwritten by those of the transpose, or None.
+
     Attributes:
         starts: Where the rows of the transpose begin.
         columns: Its columns, once the blocks are scattered.
     """
 
-    def __init__(self, A: BsrMatrix) -> None:
+    def __init__(self, A: BsrMatrix, dest: BsrMatrix | None) -> None:
         device = A.device
-        size, self._runs = divide_into_runs(A.nrow, A.ncol, A.nnz, device)
+        size, self._runs = divide_into_runs(A.nrow, A.ncol, A.nnz, device, per_thread=1)
         places = wp.zeros((self._runs, A.ncol), dtype=int, device=device)
         self._read = [size, A.nrow, A.ncol, A.offsets, A.row_counts, A.columns, places]
         wp.launch(_count, dim=self._runs, inputs=self._read, device=device)
-        self.starts = begin_runs(places)
-        self.columns = wp.empty(A.nnz, dtype=int, device=device)
+        starts = self.columns = None
+        if dest is not None:
+            starts = dest.offsets if dest.offsets.size > A.ncol else None
+            self.columns = dest.columns if dest.columns.size >= A.nnz else None
+        self.starts = begin_runs(places, starts)
+        if self.columns is None:
+            self.columns = wp.empty(A.nnz, dtype=int, device=device)
 
     def scatter(self, kernel: wp.Kernel, *more: Any) -> None:
         """Write the columns of the transpose, and what the kernel writes beside them; once."""

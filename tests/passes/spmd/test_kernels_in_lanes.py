@@ -8,7 +8,7 @@ import pytest
 
 import warp_like as wp
 from tests.frontend.support import define
-from tests.long_tail import tail
+from tests.long_tail import crossed, tail
 
 SIZES = [0, 1, 7, 16, 17, 100]
 NUMBERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
@@ -326,8 +326,9 @@ def make_atomics(dtype):
     return atomics
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64", "float16", "float32", "float64"])
-@pytest.mark.parametrize("n", [1, 50])
+@pytest.mark.parametrize(
+    ("n", "dtype"), crossed([1, 50], ["int32", "uint32", "int64", "uint64", "float16", "float32", "float64"], every=2)
+)
 def test_atomics(width, dtype, n):
     x = values(dtype, (n,))
     bins = np.random.default_rng(2).integers(0, 4, n).astype(np.int32)
@@ -497,8 +498,7 @@ def cast_in(width, source):
     return out
 
 
-@pytest.mark.parametrize("source", DTYPES)
-@pytest.mark.parametrize("target", DTYPES)
+@pytest.mark.parametrize(("target", "source"), crossed(DTYPES, DTYPES, every=2))
 def test_casts(source, target):
     np.testing.assert_array_equal(cast_in(1, source)[target], cast_in(16, source)[target])
 

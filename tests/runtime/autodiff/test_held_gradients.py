@@ -246,3 +246,24 @@ def test_structs() -> None:
         found = p.grad.numpy()
         np.testing.assert_array_equal(found["v"], 2 * k * np.stack([w * b, w * a], 1))
         np.testing.assert_array_equal(found["w"], 2 * k * a * b)
+
+
+def test_a_pass_that_fails_loses_no_sum() -> None:
+    x = wp.array([1.0, 2.0], dtype=float, requires_grad=True)
+    total = wp.zeros(1, dtype=float, requires_grad=True)
+    fails = []
+
+    def reverse() -> None:
+        if fails:
+            raise ArithmeticError("of the user's")
+
+    with wp.Tape() as tape:
+        tape.record_func(reverse, [x])
+        wp.launch(square_in_place, 2, [x])
+        wp.launch(add_all, 2, [x, total])
+    tape.backward(loss=total)
+    np.testing.assert_array_equal(x.grad.numpy(), [2.0, 4.0])
+    fails.append(True)
+    with pytest.raises(ArithmeticError):
+        tape.backward(loss=total)
+    np.testing.assert_array_equal(x.grad.numpy(), [4.0, 8.0])  # the pass got as far as this before it failed

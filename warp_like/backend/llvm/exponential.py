@@ -19,6 +19,8 @@ COEFFICIENTS = (
 LOG2_E, LOG_2, LOG_2_REST = 1.4426950408889634, 0.693145751953125, 1.4286068203094172e-06
 VANISHED, OVERFLOWN = -103.98, 88.73
 """Below the first, and above the second, results are 0 and infinity."""
+TINY = 2.0**-40
+"""Added to arguments: squares of denormal ones would be denormal, which processors take long for."""
 ROUNDING = 12582912.0
 """1.5 * 2**23: the lowest bits of a sum with it are the nearest integer."""
 
@@ -33,7 +35,7 @@ def exponential(w: Writer, t: LaneScalar, x: str) -> str:
     v = LaneMath(w, t)
     integer = vector("i32", t)
     low = v.select(v.compare("olt", x, VANISHED), VANISHED, x)  # NaN stays
-    near = v.select(v.compare("ogt", low, OVERFLOWN), OVERFLOWN, low)
+    near = v.add(v.select(v.compare("ogt", low, OVERFLOWN), OVERFLOWN, low), TINY)
     shifted = v.intrinsic("fma", near, LOG2_E, ROUNDING)
     whole = v.sub(shifted, ROUNDING)
     r = v.intrinsic("fma", whole, -LOG_2, near)

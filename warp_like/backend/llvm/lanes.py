@@ -89,6 +89,7 @@ class Access:
         scattered = any(i.stride is None for i in indices)
         self.apart: int | str | None = None if scattered else self._distance()
         self._addresses = ""
+        self.gathers = False  # elements that lie apart are in the first cache, where gathers read them fastest
 
     @property
     def is_full(self) -> bool:
@@ -222,7 +223,21 @@ class Access:
     def _load_apart(self) -> list[str]:
         if self._has_rows:
             return self._load_rows()
-        return [gather(self.w, _stored(s), self.pointers(at), self.mask, self.note) for s, at in self.leaves]
+        found: list[str] = []
+        while len(found) < len(self.leaves):
+            found += self._gathered(*self.leaves[len(found) : len(found) + 2])
+        return found
+
+    def _gathered(self, *parts: tuple[Scalar, int]) -> list[str]:
+        """One or two scalars of each lane's element: by one access where they are neighbours of 32 bits."""
+        w, (s, at) = self.w, parts[0]
+        t = _stored(s)
+        if len(parts) < 2 or parts[1][1] != at + 4 or {t.bits, parts[1][0].bits} != {32} or parts[1][0] != s:
+            return [gather(w, t, self.pointers(at), self.mask, self.note)]
+        both = gather(w, LaneScalar("uint", 64, self.width), self.pointers(at), self.mask, self.note, align=4)
+        kind = typed(t, 2 * self.width)
+        whole = w.op(f"bitcast <{self.width} x i64> {both} to {kind}")
+        return [shuffle(w, kind, whole, "poison", range(k, 2 * self.width, 2)) for k in range(2)]
 
     @property
     def _has_masked_registers(self) -> bool:
@@ -246,7 +261,7 @@ class Access:
         """Whether each lane's element is loaded as it lies: numbers of 32 bits, one of each lane fits a register."""
         whole = self.is_packed and self.width % 4 == 0
         fits = self.leaves[0][0].bits == 32 and 32 * self.width <= self.w.target.vector_bits
-        return whole and fits and len(self.leaves) in ROWS
+        return whole and fits and len(self.leaves) in ROWS and not self.gathers
 
     def _load_rows(self) -> list[str]:
         """Load each lane's element in pieces of up to 4 scalars and transpose these in registers."""
@@ -513,6 +528,12 @@ def if_full(
 def any_lane(w: Writer, width: int, mask: str) -> str:
     """Return whether ``mask`` has a lane."""
     return w.op(f"icmp ne i{width} {mask_bits(w, width, mask)}, 0")
+
+
+def as_bits(w: Writer, width: int, x: str, mask: str) -> str:
+    """Return an i64 with the bits of the lanes of ``mask`` for which ``x`` holds."""
+    held = w.op(f"and <{width} x i1> {x}, {mask}")
+    return _as_lane(w, width, mask_bits(w, width, held))
 
 
 def for_each_lane(w: Writer, width: int, mask: str, body: Callable[[str], None], backwards: bool = False) -> None:

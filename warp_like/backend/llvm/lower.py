@@ -30,7 +30,7 @@ from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.native_calls import call_function
 from warp_like.backend.llvm.outlined import in_lanes
 from warp_like.backend.llvm.polls import Polls
-from warp_like.backend.llvm.shuffle import iota, splat
+from warp_like.backend.llvm.shuffle import compressed, iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
@@ -245,7 +245,11 @@ class Lowering:
     def access(self, o: ops.Load | ops.Store | ops.Atomic) -> Access:
         """Return the elements that the lanes of ``o`` touch."""
         place = self._place(o)
-        return PrivateAccess(*place) if place[1].lanes > 1 else Access(*place)
+        if place[1].lanes > 1:
+            return PrivateAccess(*place)
+        made = Access(*place)
+        made.gathers = not self._active and self.w.target.has_fast_gathers  # loops of a thread that look through items
+        return made
 
     def _place(self, o: _OfLanes) -> tuple[Writer, ArrayRef, list[LaneIndex], int, str, bool]:
         """Return what an access of lanes is made from."""
@@ -302,12 +306,20 @@ class Lowering:
         steps = w.op(f"mul {reg} {iota(t)}, {constant(o.stride, t)}") if o.stride != 1 else iota(t)
         self.bind(o.result, (w.op(f"add {reg} {splat(w, t, self.scalar(o.base))}, {steps}"),))
 
+    def _compress(self, o: ops.Compress) -> None:
+        types = [t for t, _ in leaves(o.x.type)]
+        mask, parts = self.scalar(o.kept), zip(types, self.scalars(o.x), strict=True)
+        self.bind(o.result, tuple(compressed(self.w, t, x, mask) for t, x in parts if isinstance(t, LaneScalar)))
+
     def _lane_reduce(self, o: ops.LaneReduce) -> None:
         w, t = self.w, o.x.type
         assert isinstance(t, Lanes)
         mask = self.scalar(o.mask[0]) if o.mask else lanes.full_mask(t.width)
         if o.kind == "any":
             self.bind(o.result, (lanes.any_lane(w, t.width, self.scalar(o.x)),))
+            return
+        if o.kind == "bits":
+            self.bind(o.result, (lanes.as_bits(w, t.width, self.scalar(o.x), mask),))
             return
         scalar, parts = leaves(t)[0][0], self.scalars(o.x)
         assert isinstance(scalar, LaneScalar)
@@ -567,6 +579,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "If": "_if_",
         "Insert": "_insert",
         "Iota": "_iota",
+        "Compress": "_compress",
         "LaneReduce": "_lane_reduce",
         "Load": "_load",
         "LoadConsecutive": "_load_consecutive",

@@ -90,18 +90,19 @@ class BiCGSTAB(LinearSolverState):
         systems, x = self._dots.systems, problem.x_numbers
         state = [self._residual_sq, self._limit_sq]
         y = problem.precondition(self._p, self._y)
-        problem.A.matvec(y, self._v, self._v, 1.0, 0.0)
-        self._dots.compute(r0, v, self._r0v)
+        problem.multiply_and_dot(y, self._v, self._r0, self._dots, self._r0v)
         given = [self._rho, self._r0v, *state, self._length]
         wp.launch(step_length, dim=self._systems, inputs=given, device=self._device)
         given = [*systems, self._length, numbers(y), v, x, r]
         wp.launch(advance, dim=self._size, inputs=given, device=self._device)
         z = problem.precondition(self._r, self._z)
-        problem.A.matvec(z, self._t, self._t, 1.0, 0.0)
-        Mt, Mr = self._t, self._r
-        if self._Mt is not self._t:
-            Mt, Mr = problem.precondition(self._t, self._Mt), z
-        self._dots.compute(numbers(Mt), numbers(Mr), self._ts)
+        Mt = self._t
+        if self._Mt is self._t:
+            problem.multiply_and_dot(z, self._t, self._r, self._dots, self._ts)
+        else:
+            problem.multiply(z, self._t)
+            Mt = problem.precondition(self._t, self._Mt)
+            self._dots.compute(numbers(Mt), numbers(z), self._ts)
         self._dots.compute(numbers(Mt), numbers(Mt), self._tt)
         given = [self._ts, self._tt, *state, self._length]
         wp.launch(step_length, dim=self._systems, inputs=given, device=self._device)

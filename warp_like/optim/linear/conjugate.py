@@ -62,13 +62,15 @@ class CG(_Conjugate):
         wp.copy(self._p, z)
         r = numbers(self._r)
         self._dots.compute(r, r, self._residual_sq)
-        self._dots.compute(r, numbers(z), self._rz)
+        if problem.M is None:
+            wp.copy(self._rz, self._residual_sq)
+        else:
+            self._dots.compute(r, numbers(z), self._rz)
 
     def _iterate(self, problem: Problem) -> None:
         device, systems = self._device, self._dots.systems
         r, p, Ap = numbers(self._r), numbers(self._p), numbers(self._Ap)
-        problem.A.matvec(self._p, self._Ap, self._Ap, 1.0, 0.0)
-        self._dots.compute(p, Ap, self._pAp)
+        problem.multiply_and_dot(self._p, self._Ap, self._p, self._dots, self._pAp)
         given = [self._rz, self._pAp, self._residual_sq, self._limit_sq, self._length]
         wp.launch(step_length, dim=self._systems, inputs=given, device=device)
         self._dots.subtract(self._length, Ap, r, self._residual_sq)
@@ -97,12 +99,11 @@ class CR(_Conjugate):
     def _start(self, problem: Problem) -> None:
         problem.residual(self._r)
         z = problem.precondition(self._r, self._z)
-        problem.A.matvec(z, self._Az, self._Az, 1.0, 0.0)
+        problem.multiply_and_dot(z, self._Az, z, self._dots, self._zAz)
         wp.copy(self._p, z)
         wp.copy(self._Ap, self._Az)
         r = numbers(self._r)
         self._dots.compute(r, r, self._residual_sq)
-        self._dots.compute(numbers(z), numbers(self._Az), self._zAz)
 
     def _iterate(self, problem: Problem) -> None:
         device, systems = self._device, self._dots.systems
@@ -117,9 +118,8 @@ class CR(_Conjugate):
             given = [*systems, self._length, y, numbers(self._z)]
             wp.launch(subtract, dim=self._size, inputs=given, device=device)
         z = self._r if problem.M is None else self._z
-        problem.A.matvec(z, self._Az, self._Az, 1.0, 0.0)
+        problem.multiply_and_dot(z, self._Az, z, self._dots, self._zAz_new)
         self._dots.compute(r, r, self._residual_sq)
-        self._dots.compute(numbers(z), Az, self._zAz_new)
         wp.launch(renew, dim=self._systems, inputs=[self._zAz_new, self._zAz, self._length], device=device)
         for target, source in ((p, numbers(z)), (Ap, Az)):
             wp.launch(turn, dim=self._size, inputs=[*systems, self._length, source, target], device=device)

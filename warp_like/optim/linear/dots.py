@@ -10,7 +10,7 @@ from typing import Any
 import warp_like as wp
 from warp_like.optim.linear.steps import subtract
 
-PART = 4096
+PART = 1024
 """Numbers that one thread sums."""
 
 LANES = 16
@@ -52,26 +52,32 @@ def _part(part: int, size: int) -> Any:
     return begin, end, end - (end - begin) % wp.int64(LANES)
 
 
-@wp.kernel(enable_backward=False, vector_width=1)
-def _dot_parts(a: wp.array2d[Any], b: wp.array2d[Any], step: int, partial: wp.array2d[wp.float64]) -> None:
-    row, part = wp.tid()
-    begin, end, rest = _part(part, a.shape[1])
-    totals = _Lanes()
-    for i in range(begin, rest, wp.int64(LANES)):
-        for k in range(LANES):
-            at = wp.uint64(i + wp.int64(k))
-            totals[k] += wp.float64(a[row, at]) * wp.float64(b[row * step, at])
-    for i in range(rest, end):
-        totals[0] += wp.float64(a[row, wp.uint64(i)]) * wp.float64(b[row * step, wp.uint64(i)])
-    partial[row, part] = _sum(totals)
-
-
 @wp.func
 def _sum(totals: Any) -> wp.float64:
     total = wp.float64(0.0)
     for k in range(LANES):
         total += totals[k]
     return total
+
+
+@wp.func
+def dot_part(part: int, a: wp.array[Any], b: wp.array[Any]) -> wp.float64:
+    """Return the inner product of a part of two vectors."""
+    begin, end, rest = _part(part, a.shape[0])
+    totals = _Lanes()
+    for i in range(begin, rest, wp.int64(LANES)):
+        for k in range(LANES):
+            at = wp.uint64(i + wp.int64(k))
+            totals[k] += wp.float64(a[at]) * wp.float64(b[at])
+    for i in range(rest, end):
+        totals[0] += wp.float64(a[wp.uint64(i)]) * wp.float64(b[wp.uint64(i)])
+    return _sum(totals)
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
+def _dot_parts(a: wp.array2d[Any], b: wp.array2d[Any], step: int, partial: wp.array2d[wp.float64]) -> None:
+    row, part = wp.tid()
+    partial[row, part] = dot_part(part, a[row], b[row * step])
 
 
 @wp.kernel(enable_backward=False, vector_width=1)
@@ -159,9 +165,17 @@ class Dots:
         if rows == 1 and step and not self._device.is_cpu:
             wp.utils.array_inner(left.flatten(), right.flatten(), out=result.flatten())
             return
-        partial = self._partial[:rows]
+        partial = self.parts(rows)
         wp.launch(_dot_parts, dim=partial.shape, inputs=[left, right, step, partial], device=self._device)
-        wp.launch(_sum_parts, dim=rows, inputs=[partial, result], device=self._device)
+        self.sum_parts(partial, result)
+
+    def parts(self, rows: int) -> Any:
+        """Return an array for the inner products of the parts of ``rows`` vectors, which ``sum_parts`` adds up."""
+        return self._partial[:rows]
+
+    def sum_parts(self, partial: Any, out: Any) -> None:
+        """Write the sum of each row of ``partial``."""
+        wp.launch(_sum_parts, dim=partial.shape[0], inputs=[partial, out], device=self._device)
 
     def subtract(self, length: Any, change: Any, r: Any, out: Any) -> None:
         """``r -= length * change``, and write the square of the norm of ``r``.
@@ -173,9 +187,9 @@ class Dots:
             out: For each system the inner product of ``r`` with itself.
         """
         if self.offsets is None and self._device.is_cpu:  # in one pass
-            partial = self._partial[:1]
+            partial = self.parts(1)
             wp.launch(_subtract_parts, dim=partial.shape[1], inputs=[length, change, r, partial], device=self._device)
-            wp.launch(_sum_parts, dim=1, inputs=[partial, out.reshape((1, 1))], device=self._device)
+            self.sum_parts(partial, out.reshape((1, 1)))
             return
         wp.launch(subtract, dim=r.size, inputs=[*self.systems, length, change, r], device=self._device)
         self.compute(r, r, out)

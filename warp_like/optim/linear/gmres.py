@@ -224,11 +224,11 @@ class GMRES(LinearSolverState):
 
     def _product(self, problem: Problem, v: Any) -> Any:
         if self._is_left:
-            problem.A.matvec(v, self._t, self._t, 1.0, 0.0)
+            problem.multiply(v, self._t)
             if problem.M is None:
                 return self._t
             return problem.precondition(self._t, self._w)
-        problem.A.matvec(problem.precondition(v, self._t), self._w, self._w, 1.0, 0.0)
+        problem.multiply(problem.precondition(v, self._t), self._w)
         return self._w
 
     def _extend(self, place: int, vector: Any) -> None:

@@ -17,6 +17,7 @@ from warp_like.base.warn import warn
 from warp_like.optim.linear import gradient
 from warp_like.optim.linear.dots import Dots
 from warp_like.optim.linear.operators import LinearOperator, aslinearoperator, numbers, scalar_type
+from warp_like.optim.linear.sliced import SlicedMatrix, can_be_sliced
 from warp_like.runtime.memory.recorder import paused
 
 EPSILON = {wp.float16: 2.0**-10, wp.float32: 2.0**-23, wp.float64: 2.0**-52}
@@ -24,6 +25,9 @@ EPSILON = {wp.float16: 2.0**-10, wp.float32: 2.0**-23, wp.float64: 2.0**-52}
 
 WORTH_CAPTURING = 6
 """To capture an iteration takes about as long on the CPU as to launch the kernels of so many."""
+
+WORTH_SLICING = 5
+"""To cut a matrix into slices takes about as long as so many products with it save."""
 
 Result = tuple[Any, Any, Any]
 
@@ -127,6 +131,7 @@ class LinearSolverState:
         with paused():
             self._dots = Dots(self._size, self._dot_rows(), self._A.batch_offsets, self._device)
         self._limit_sq, self._residual_sq = (self._numbers_for_systems() for _ in range(2))
+        self._sliced: SlicedMatrix | None = None
         self._allocate()
 
     def _dot_rows(self) -> int:
@@ -310,8 +315,11 @@ class LinearSolverState:
             if not (residual_sq > limit_sq).any() or done >= self._maxiter:  # NaN ends it, too
                 return found
             goal = min(done + step, self._maxiter)
+            if done == 0:
+                self._slice(problem, goal)
             if graph is None and self._is_worth_capturing(problem, goal - done):
-                done += self._cycle(problem)  # whose kernels are compiled then
+                if self._device.is_cuda:
+                    done += self._cycle(problem)  # whose kernels are loaded then
                 graph = self._captured(problem)
             while done < goal:
                 if graph is None:
@@ -328,6 +336,16 @@ class LinearSolverState:
             return self._use_cuda_graph
         ours = problem.A.matrix is not None and (problem.M is None or problem.M.matrix is not None)
         return ours and iterations >= WORTH_CAPTURING * self._cycle_size
+
+    def _slice(self, problem: Problem, iterations: int) -> None:
+        """Let the problem multiply with a copy of its matrix, if that saves time in so many iterations."""
+        A = problem.A.matrix
+        if iterations < WORTH_SLICING or not can_be_sliced(A):
+            return
+        if self._sliced is None or not self._sliced.fits(A):
+            self._sliced = SlicedMatrix(A)
+        self._sliced.cut(A)
+        problem.sliced = self._sliced
 
     def _captured(self, problem: Problem) -> Any:
         with wp.ScopedCapture(device=self._device) as capture:
@@ -350,6 +368,7 @@ class LinearSolverState:
             look()
 
         look()
+        self._slice(problem, self._maxiter)
         wp.capture_while(going, cycle)
         return iteration, self._residual_sq, self._limit_sq
 
@@ -361,6 +380,24 @@ class Problem:
         self.A, self.M = A, M
         self.b, self.x = b, x
         self.x_numbers = numbers(x)
+        self.sliced: SlicedMatrix | None = None
+
+    def multiply(self, v: Any, out: Any) -> None:
+        """Write ``A v``."""
+        if self.sliced is None:
+            self.A.matvec(v, out, out, 1.0, 0.0)
+        else:
+            self.sliced.multiply(numbers(v), numbers(out))
+
+    def multiply_and_dot(self, v: Any, out: Any, other: Any, dots: Dots, result: Any) -> None:
+        """Write ``A v``, and the inner products of ``other`` with it."""
+        if self.sliced is None or dots.offsets is not None:
+            self.multiply(v, out)
+            dots.compute(numbers(other), numbers(out), result)
+        else:  # while the numbers are in the cache
+            partial = dots.parts(1)
+            self.sliced.multiply(numbers(v), numbers(out), numbers(other), partial)
+            dots.sum_parts(partial, result.reshape((1, 1)))
 
     def residual(self, out: Any) -> None:
         """Write ``b - A x``."""

@@ -145,7 +145,8 @@ class _Lanes:
         return sum(map(self.op, b.ops))
 
     def op(self, o: Op) -> float:
-        wide = any(isinstance(v.type, Lanes) for v in (*o.operands(), *o.results))
+        if not o._REGIONS:
+            return self.plain(o)
         match o:
             case ops.If() if (side := speculated_side(o)) is not None:
                 return 2.0 + self.block(side)
@@ -160,7 +161,11 @@ class _Lanes:
                 return _trips(o) * max(body, _CHAIN if chain else 0.0) * (_DIVERGENCE if divergent else 1.0)
             case ops.While():
                 return TRIPS * _DIVERGENCE * self.loop(o, divergent=True)
-        if not wide:
+        return 0.0
+
+    def plain(self, o: Op) -> float:
+        """The cycles of an op without blocks."""
+        if not any(type(v.type) is Lanes for v in (*o.operands(), *o.results)):
             return _scalar_op(o)
         match o:
             case ops.Apply(args=(first, *_)):

@@ -62,8 +62,8 @@ CHEAP_OPS = 12
 """A branch of at most so many ops without memory accesses is run always rather than skipped when no lane takes it."""
 
 
-def widen(f: Function, width: int, reduced: Sequence[int] = ()) -> Function:
-    """Return ``f``, whose builtins are expanded, for ``width`` threads at once.
+def widen(f: Function, width: int, reduced: Sequence[int] = (), varying: Sequence[Value] = ()) -> Function:
+    """Return ``f``, whose builtins are expanded, for ``width`` threads at once; each has its own of ``varying``.
 
     Updates of elements that all lanes mean are combined over the lanes first, but for those of the arrays at the
     positions ``reduced``, which the backend combines over many vectors.
@@ -71,7 +71,7 @@ def widen(f: Function, width: int, reduced: Sequence[int] = ()) -> Function:
     Raises:
         NotWidenable: It has something that lanes can't run.
     """
-    return _Widener(f, width, reduced).function()
+    return _Widener(f, width, reduced, varying).function()
 
 
 @functools.lru_cache(maxsize=1024)
@@ -111,6 +111,9 @@ class _Widener(Accesses, UniformBranches):
                 self.visit(o)
 
     def visit(self, o: Op) -> None:
+        if type(o) is ops.Constant or (type(o) is ops.Apply and o.fn != "mod"):  # most are
+            self.plain(o)
+            return
         match o:
             case ops.If():
                 self.branch(o)

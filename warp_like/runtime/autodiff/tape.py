@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -16,7 +15,6 @@ from warp_like.base.warn import warn
 from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.array import add_elements, array, move_elements
 from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of
-from warp_like.runtime.autodiff import visualize
 from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 from warp_like.runtime.autodiff.differentiation import SwitchedOff, adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.autodiff.gradient_breaks import warn_of_aliases, warn_of_cut
@@ -278,18 +276,20 @@ class Tape:
             given = [a for a, _ in starts] or arrays
             self._retained.begin([a for a in arrays if a.retain_grad], given)
             held = HeldGradients()
-            if not fresh:
-                starts = held.put_aside(self.launches, starts)
-            for a, seed in starts:
-                gradient = a.grad
-                assert gradient is not None  # _starts has checked
-                if isinstance(seed, float):
-                    gradient.fill_(seed)
-                else:
-                    gradient.assign(seed)
-            self._reverse_first(len(self.launches))
-            self._retained.end()
-            held.put_back()
+            try:
+                if not fresh:
+                    starts = held.put_aside(self.launches, starts)
+                for a, seed in starts:
+                    gradient = a.grad
+                    assert gradient is not None  # _starts has checked
+                    if isinstance(seed, float):
+                        gradient.fill_(seed)
+                    else:
+                        gradient.assign(seed)
+                self._reverse_first(len(self.launches))
+                self._retained.end()
+            finally:
+                held.put_back()
 
     def _reverse_first(self, count: int) -> None:
         """Reverse the first ``count`` launches, the last one first."""
@@ -451,6 +451,8 @@ class Tape:
             ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
             >>> text = tape.visualize("tape.dot", array_labels={x: "positions"})
         """
+        from warp_like.runtime.autodiff import visualize  # most tapes are not drawn
+
         if graph_direction not in ("LR", "RL", "TB", "BT"):
             raise ValueError(f"graph_direction is LR, RL, TB or BT, got {graph_direction!r}")
         if format is None:
@@ -471,7 +473,8 @@ class Tape:
             picture, direction=graph_direction, hide_readonly=hide_readonly_arrays, scopes=not ignore_graph_scopes
         )
         if filename is not None:
-            Path(filename).write_text(text, encoding="utf-8")
+            with open(filename, "w", encoding="utf-8") as f:
+                f.write(text)
         return visualize.Drawing(text, format)
 
 
