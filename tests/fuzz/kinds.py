@@ -27,6 +27,7 @@ from tests.fuzz.reused import control
 from tests.fuzz.sums import sums
 from tests.fuzz.threads import threads
 from tests.fuzz.tiles import tile_gradients, tiles
+from tests.fuzz.vectors import vectors
 from tests.fuzz.views import views
 from tests.guarded import IS_SUPPORTED
 
@@ -38,6 +39,7 @@ GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
     "threads": threads,
     "parts": parts,
     "gradients": gradients,
+    "vectors": vectors,
     "views": views,
     "crowds": crowds,
     "maps": maps,

@@ -30,6 +30,7 @@ PROGRAMS = {
     "threads": 24,
     "parts": 9,
     "gradients": 6,
+    "vectors": 12,
     "views": 18,
     "crowds": 6,
     "maps": 6,

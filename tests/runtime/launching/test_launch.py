@@ -240,6 +240,22 @@ def test_host_integers_must_fit(value, fits):
             wp.launch(take_int, dim=1, inputs=[out, value])
 
 
+@wp.kernel
+def take_uint64(out: wp.array(dtype=wp.uint64), n: wp.uint64):
+    out[0] = n
+
+
+@pytest.mark.parametrize("value", [0, 2**63, 2**64 - 1, 2**64, -1, 2**200])
+def test_host_integers_must_fit_64_bits(value):
+    out = np.zeros(1, dtype=np.uint64)
+    if 0 <= value < 2**64:
+        wp.launch(take_uint64, dim=1, inputs=[out, value])
+        assert out[0] == value
+    else:
+        with pytest.raises(ValueError, match="argument 2 `n`: expected uint64, which holds 0 to 18446744073709551615"):
+            wp.launch(take_uint64, dim=1, inputs=[out, value])
+
+
 @pytest.mark.parametrize("value", [5, np.int64(5), np.uint8(5), wp.int8(5), True])
 def test_integer_forms(value):
     out = np.zeros(1, dtype=np.int64)
