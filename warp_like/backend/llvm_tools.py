@@ -177,15 +177,7 @@ def without_strength_reduction(llvm: Any, machine: Any) -> Iterator[None]:
         llvm.set_option("warp_like", "-disable-lsr=false")
 
 
-_TIDYING = (
-    "simplify_cfg",
-    "instruction_combine",
-    "loop_simplify",
-    "lcssa",
-    "loop_rotate",
-    "instruction_combine",
-    "simplify_cfg",
-)
+_TIDYING = ("simplify_cfg", "instruction_combine", "loop_rotate", "simplify_cfg")
 
 
 def tidy(llvm: Any, module: Any, machine: Any) -> None:

@@ -136,6 +136,12 @@ def resolve(
         raise explain(call) from None
 
 
+@functools.cache
+def may_call_library(name: str) -> bool:
+    """Return whether a row of builtin ``name`` is a function of the math library without an intrinsic of LLVM's."""
+    return any(isinstance(row.lower, Symbol) and not row.lower.llvm for row in REGISTRY[name])
+
+
 @functools.lru_cache(maxsize=512)
 def _resolve(name: str, args: tuple[Argument, ...]) -> Resolved:
     literals = [a for a in args if isinstance(a, Literal)]
@@ -211,5 +217,6 @@ __all__ = [
     "bind",
     "builtin",
     "declare_row",
+    "may_call_library",
     "resolve",
 ]

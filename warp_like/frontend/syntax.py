@@ -14,14 +14,20 @@ def all_nodes(root: ast.AST) -> list[ast.AST]:
     """
     found = [root]
     for node in found:  # which grows meanwhile
-        kind = type(node)
-        for name in _HOLDERS.get(kind) or _find_holders(kind):
-            value = getattr(node, name, None)
-            if type(value) is list:
-                found += [n for n in value if isinstance(n, ast.AST)]
-            elif isinstance(value, ast.AST) and value._fields:
-                found.append(value)
+        add_children(found, node)
     return found
+
+
+def add_children(found: list[ast.AST], node: ast.AST) -> None:
+    """Append the nodes right below ``node`` to ``found``, but for those marks."""
+    kind = type(node)
+    names = _HOLDERS.get(kind)
+    for name in _find_holders(kind) if names is None else names:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += [n for n in value if isinstance(n, ast.AST)]
+        elif isinstance(value, ast.AST) and value._fields:
+            found.append(value)
 
 
 def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
@@ -46,9 +52,8 @@ _PLAIN = {"arg", "attr", "ctx", "id", "kind", "op", "type_comment"}
 
 
 def _find_holders(kind: type[ast.AST]) -> tuple[str, ...]:
-    if kind not in _HOLDERS:
-        _HOLDERS[kind] = tuple([name for name in kind._fields if name not in _PLAIN])
-    return _HOLDERS[kind]
+    found = _HOLDERS[kind] = tuple([name for name in kind._fields if name not in _PLAIN])
+    return found
 
 
-__all__ = ["all_nodes", "statements"]
+__all__ = ["add_children", "all_nodes", "statements"]

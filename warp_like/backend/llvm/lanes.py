@@ -9,6 +9,7 @@ hit different elements are loads, vector additions and stores.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from warp_like.backend.llvm import memory
@@ -490,6 +491,7 @@ class Spilled:
         return x
 
 
+@functools.cache
 def full_mask(width: int) -> str:
     """Return the mask of all lanes."""
     return constant(True, LaneScalar("bool", 8, width))

@@ -97,12 +97,18 @@ class LaneScalar(Scalar):
     @property
     def one(self) -> Scalar:
         """The type of one lane."""
-        return Scalar(self.kind, self.bits)
+        return _scalar(self.kind, self.bits)
 
     def __str__(self) -> str:
         return f"{self.one} x {self.width}"
 
 
+@functools.cache
+def _scalar(kind: str, bits: int) -> Scalar:
+    return Scalar(kind, bits)
+
+
+@functools.cache
 def beside(t: Scalar, like: Scalar) -> Scalar:
     """Return ``t`` in as many lanes as ``like`` has."""
     return LaneScalar(t.kind, t.bits, like.width) if isinstance(like, LaneScalar) else t

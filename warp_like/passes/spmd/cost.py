@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.builtins.spec import Symbol, resolve
+from warp_like.builtins.spec import Symbol, may_call_library, resolve
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
@@ -47,6 +47,8 @@ def _scalar_block(b: Block, vector: int = 1) -> float:
 
 
 def _scalar_op(o: Op, vector: int = 1) -> float:
+    if isinstance(o, ops.Constant):
+        return 0.0
     match o:
         case ops.If():
             return 1.0 + 0.6 * sum(_scalar_block(r, vector) for r in o.regions())
@@ -81,10 +83,10 @@ def _makes_vectors(o: ops.For, vector: int) -> bool:
 
 
 def _apply(o: ops.Apply, division: float, call: float, other: float) -> float:
-    types = [lane_type(v.type) for v in o.args]
-    lower = resolve(o.fn, types).overload.lower
-    if isinstance(lower, Symbol) and not lower.llvm:
-        return call
+    if may_call_library(o.fn):
+        lower = resolve(o.fn, [lane_type(v.type) for v in o.args]).overload.lower
+        if isinstance(lower, Symbol) and not lower.llvm:
+            return call
     return division if o.fn in ("div", "mod", "sqrt") else other
 
 
@@ -165,6 +167,8 @@ class _Lanes:
 
     def plain(self, o: Op) -> float:
         """The cycles of an op without blocks."""
+        if isinstance(o, (ops.Constant, ops.Broadcast)):
+            return 0.0
         if not any(type(v.type) is Lanes for v in (*o.operands(), *o.results)):
             return _scalar_op(o)
         match o:

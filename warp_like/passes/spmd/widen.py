@@ -44,7 +44,7 @@ import functools
 from collections.abc import Sequence
 
 from warp_like.base.loc import at
-from warp_like.builtins.spec import Symbol, resolve
+from warp_like.builtins.spec import Symbol, may_call_library, resolve
 from warp_like.builtins.trips import counter_type, emit_trips
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
@@ -449,7 +449,7 @@ def _is_cheap(b: Block) -> bool:
 
 def calls_library(o: Op) -> bool:
     """Return whether ``o`` calls a function of the math library."""
-    if not isinstance(o, ops.Apply):
+    if not isinstance(o, ops.Apply) or not may_call_library(o.fn):
         return False
     lower = resolve(o.fn, tuple(lane_type(v.type) for v in o.args)).overload.lower
     return isinstance(lower, Symbol) and not lower.llvm
