@@ -150,10 +150,13 @@ def _as_walk(ctx: Context, node: ast.While) -> tuple[ast.For, Walk] | None:
     The frontend has moved the test to the start of the body (``with_tests_inside``). Nobody else may look at the query.
     """
     first, *body = node.body
+    if not isinstance(node.test, ast.Constant) or node.test.value is not True:
+        return None
     match first:
         case ast.If(
             test=ast.UnaryOp(ast.Not(), ast.Call(args=[ast.Name(id=query) as name, ast.Name() as index], keywords=[])),
             body=[ast.Break()],
+            orelse=[],
         ):
             called = ctx.expr(first.test.operand.func)  # type: ignore[attr-defined]
         case _:
@@ -239,13 +242,13 @@ def _walk(ctx: Context, node: ast.For, over: Walk) -> Flow:
             lambda now: assign(ctx, node.target, now[2], node.iter),
             lambda now: over.next(now[1]),
         )
-    next_range, counted = over.ranges
+    first_range, next_range, counted = over.ranges
     held: list[Value] = []  # the counter, which the body is built with
 
     def body() -> Flow:
         return _counted(ctx, node, counted(held[1]), inside=True)
 
-    carried, counter = Carried(ctx, node), next_range(over.query)
+    carried, counter = Carried(ctx, node), first_range(over.query)
     return _exiting_loop(ctx, carried, body, counter, lambda now: now[0], held.extend, lambda now: next_range(now[1]))
 
 

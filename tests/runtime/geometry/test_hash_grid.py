@@ -413,3 +413,49 @@ def test_both_forms_of_a_loop_go_through_ranges():
     ]
     assert whiles == [1, 1]
     assert " = for %j" in pressure.inspect("ir")
+
+
+@wp.kernel
+def parts_of_walks(grid: wp.uint64, out: wp.array(dtype=int, ndim=2)):
+    i = wp.tid()
+    p, j = wp.vec3(0.5, 0.5, 0.5), -1
+
+    counted = wp.hash_grid_query(grid, p, 2.0)
+    while out[i, 0] < i:
+        if not wp.hash_grid_query_next(counted, j):
+            break
+        out[i, 0] += 1
+
+    otherwise = wp.hash_grid_query(grid, p, 2.0)
+    while True:
+        if not wp.hash_grid_query_next(otherwise, j):
+            break
+        else:
+            out[i, 1] += 1
+
+    begun = wp.hash_grid_query(grid, p, 2.0)
+    for _ in range(i):
+        if wp.hash_grid_query_next(begun, j):
+            out[i, 2] += 1
+    while wp.hash_grid_query_next(begun, j):
+        out[i, 2] += 1
+
+    left = wp.hash_grid_query(grid, p, 2.0)
+    while wp.hash_grid_query_next(left, j):
+        out[i, 3] += 1
+        if out[i, 3] == i:
+            break
+    for _ in left:
+        out[i, 3] += 1
+
+
+def test_parts_of_walks():
+    """A walk that something else may end, that has begun before the loop, or whose test has another side."""
+    n = 23
+    grid = wp.HashGrid(2, 3, 2)
+    grid.build(wp.array(np.random.default_rng(0).uniform(0, 1, (n, 3)).astype(np.float32), dtype=wp.vec3), 0.5)
+    out = wp.zeros((n + 2, 4), dtype=int)
+    wp.launch(parts_of_walks, dim=n + 2, inputs=[grid.id], outputs=[out])
+    expected = np.full((n + 2, 4), n)
+    expected[:, 0] = np.minimum(np.arange(n + 2), n)
+    np.testing.assert_array_equal(out.numpy(), expected)
