@@ -7,18 +7,21 @@ import pytest
 
 import warp_like as wp
 from tests.interpreter import run
+from tests.ir_builder import branch, loop, start, tid, while_
 from tests.lane_interpreter import run_lanes
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
-from warp_like.ir.core import Function
+from warp_like.ir.core import Function, Value
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function
+from warp_like.ir.types import Array, float32, int32, int64, uint64
 from warp_like.ir.verify import verify
 from warp_like.passes.spmd import filter_loops
 from warp_like.passes.spmd.choice import choose
-from warp_like.passes.spmd.filters import find_filters
+from warp_like.passes.spmd.filters import find_filters, find_rows
 
+X, N = Array(float32, 1), Array(int32, 1)
 V3, FLOATS, NUMBERS = wp.array(dtype=wp.vec3), wp.array(dtype=float), wp.array(dtype=int)
 
 
@@ -162,6 +165,55 @@ def test_roots_are_compared_by_squares() -> None:
     g = choose(function_of(near), 512, 32, 1, gathers=True).function
     roots = [o for o in g.body.walk() if isinstance(o, ops.Apply) and o.fn == "sqrt"]
     assert len(roots) == 1  # in the iterations that are found
+
+
+def over_rows() -> Function:
+    """Threads look through rows of numbers in memory that ``ids`` is the address of: ``starts`` to ``ends``."""
+    f, b = start(ids=uint64, x=X, starts=N, ends=N, rows=int32, out=X)
+    (ids, x, starts, ends, rows, out), i = f.params, tid(b)
+    p, size = b.load(x, [i]), b.constant(1 << 20, int64)
+
+    def bounds(row: Value) -> tuple[Value, Value]:
+        place = b.select(b.lt(row, rows), row, b.constant(0, int32))
+        return b.load(starts, [place]), b.load(ends, [place])
+
+    def body(row: Value, low: Value, high: Value, total: Value) -> tuple[Value, ...]:
+        with loop(b, low, high, init=[total]) as sums:
+            items = b.insert(ops.AtAddress(ids, (size,), constant=True), N).result
+            d = b.sub(b.load(x, [b.load(items, [sums.i])]), p)
+            square = b.mul(d, d)
+            far = b.sqrt(b.add(square, b.mul(square, b.add(square, b.mul(d, square)))))
+            (sum_,) = sums.carried
+            sums.next = branch(b, b.lt(far, 0.5), lambda: (b.add(b.mul(sum_, 0.75), d),), lambda: (sum_,))
+        following = b.add(row, 1)
+        return following, *bounds(following), sums.results[0]
+
+    first = b.constant(0, int32)
+    init = [first, *bounds(first), b.constant(0.0, float32)]
+    b.store(out, [i], while_(b, init, lambda row, *_: b.lt(row, rows), body)[3])
+    b.yield_()
+    return f
+
+
+@pytest.mark.parametrize(("bits", "gathers"), [(256, False), (512, True)])
+def test_rows_of_items(bits: int, gathers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are empty, of one item, longer than the list, and end before they begin."""
+    monkeypatch.setattr(filter_loops, "LISTED", 64)
+    f = over_rows()
+    assert len(find_rows(f, find_filters(f))) == 1
+    g = filter_loops.filter_loops(clone_function(f), bits, gathers=gathers)
+    verify(g)
+    rng = np.random.default_rng(1)
+    ids = rng.integers(0, 9, 400).astype(np.int32)
+    starts = np.array([3, 10, 10, 100, 7, 350], np.int32)
+    ends = np.array([3, 11, 40, 275, 2, 400], np.int32)
+    for rows in (0, 1, 6):
+        args = [ids.ctypes.data, rng.uniform(0, 1, 9).astype(np.float32), starts, ends, rows]
+        expected, got = np.zeros(9, np.float32), np.zeros(9, np.float32)
+        run(f, [*args, expected], (3,))
+        run_lanes(g, [*args, got], (3,))
+        np.testing.assert_array_equal(got, expected)
+        assert (rows < 2) or expected.any()
 
 
 def test_extreme_radii() -> None:

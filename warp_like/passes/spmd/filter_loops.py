@@ -290,6 +290,7 @@ class _Filtering:
             *counters, place, count = block.params
             left = b.sub(b.cast(counters[rows.high], int64), b.cast(place, int64))
             some = self.limited(counters[rows.high], place, self.width)
+            some = b.select(b.lt(some, 0), none, some)  # of a row that ends before it begins
             cloner = Cloner({**self.mapping, rows.found.loop.body.params[0]: place})
             array = self.array_of(rows, cloner)
             items = self.load(array, place, self.first_lanes(some, self.width))
