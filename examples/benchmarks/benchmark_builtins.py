@@ -166,12 +166,14 @@ def report(rows: Times, ranges: Times, options: Namespace) -> None:
     """Print the tables, and write the JSON file if one is asked for."""
     made = reporting.Report("builtins", "ns an element", options)
     slow, uneven = worst_first(rows, "over", LIMIT), worst_first(ranges, "spread", SPREAD)
-    if slow or options.all:
-        made.table("nanoseconds an element", COLUMNS, worst_first(rows, "over") if options.all else slow)
-    made.text(f"{len(rows)} rows, {len(slow)} of them over {LIMIT} times the model")
-    if uneven or options.all:
-        made.table("kinds of arguments", [*KINDS, "spread"], worst_first(ranges, "spread") if options.all else uneven)
-    made.text(f"{len(ranges)} rows, {len(uneven)} of them over {SPREAD} times")
+    for found, shown, title, columns, what in (
+        (rows, slow, "nanoseconds an element", COLUMNS, f"over {LIMIT} times the model"),
+        (ranges, uneven, "kinds of arguments", [*KINDS, "spread"], f"over {SPREAD} times the fastest kind"),
+    ):
+        if shown or (options.all and found):
+            made.table(title, columns, worst_first(found, columns[-1]) if options.all else shown)
+        if found:
+            made.text(f"{len(found)} rows, {len(shown)} of them {what}")
     made.finish({"rows": rows, "ranges": ranges})
 
 
