@@ -28,6 +28,9 @@ from warp_like.ir import types as ir
 LIMIT, SPREAD, TRIES = 1.5, 3.0, 4
 DTYPES = ("float32", "float64", "float16", "int32")
 PASSES = ("forward", "backward")
+MODELS = {"forward": "fwd model", "backward": "bwd model"}
+WARPS = {"forward": "Warp fwd", "backward": "Warp bwd"}
+"""The columns of the model and of warp-lang for each pass."""
 MOST_BYTES = 1 << 26
 """The most bytes of one array: of larger elements there are fewer than 2^20."""
 
@@ -105,7 +108,7 @@ class Sweep:
         made = launches(self.wp, kernel, row, args)
         runs = {part: run for part in PASSES if (run := getattr(made, part)) is not None}
         models = {
-            f"{part} model": self.model.explained(row, kernel, part == "backward", count) / count * 1e9 for part in runs
+            MODELS[part]: self.model.explained(row, kernel, part == "backward", count) / count * 1e9 for part in runs
         }
         found: dict[str, Any] = {
             **self.measured(runs, count, lambda times: over({**times, **models}) > LIMIT),
@@ -123,7 +126,7 @@ class Sweep:
             times = self.measured({p: getattr(made, p) for p in PASSES}, len(args[0]))
         except Exception as error:  # of its code generator, which raises many kinds
             return {"warp-lang": str(error)[:200]}
-        return {f"Warp {part}": value for part, value in times.items()}
+        return {WARPS[part]: value for part, value in times.items()}
 
     def ranges(self, row: Row) -> dict[str, dict[str, Any]]:
         """Return for each pass the time of the slowest arguments of each kind."""
@@ -151,10 +154,10 @@ def by_kind(times: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 def over(times: Mapping[str, Any]) -> float:
     """Return how many times as long as explained a row's slower pass takes."""
-    return max(times[part] / times[f"{part} model"] for part in PASSES if part in times)
+    return max(times[part] / times[MODELS[part]] for part in PASSES if part in times)
 
 
-COLUMNS = ("forward", "forward model", "backward", "backward model", "Warp forward", "Warp backward", "over")
+COLUMNS = ("forward", "fwd model", "backward", "bwd model", "Warp fwd", "Warp bwd", "over")
 
 
 def worst_first(rows: Times, key: str, limit: float = 0.0) -> Times:
@@ -166,12 +169,14 @@ def report(rows: Times, ranges: Times, options: Namespace) -> None:
     """Print the tables, and write the JSON file if one is asked for."""
     made = reporting.Report("builtins", "ns an element", options)
     slow, uneven = worst_first(rows, "over", LIMIT), worst_first(ranges, "spread", SPREAD)
-    if slow or options.all:
-        made.table("nanoseconds an element", COLUMNS, worst_first(rows, "over") if options.all else slow)
-    made.text(f"{len(rows)} rows, {len(slow)} of them over {LIMIT} times the model")
-    if uneven or options.all:
-        made.table("kinds of arguments", [*KINDS, "spread"], worst_first(ranges, "spread") if options.all else uneven)
-    made.text(f"{len(ranges)} rows, {len(uneven)} of them over {SPREAD} times")
+    for found, shown, title, columns, what in (
+        (rows, slow, "nanoseconds an element", COLUMNS, f"over {LIMIT} times the model"),
+        (ranges, uneven, "kinds of arguments", [*KINDS, "spread"], f"over {SPREAD} times the fastest kind"),
+    ):
+        if shown or (options.all and found):
+            made.table(title, columns, worst_first(found, columns[-1]) if options.all else shown)
+        if found:
+            made.text(f"{len(found)} rows, {len(shown)} of them {what}")
     made.finish({"rows": rows, "ranges": ranges})
 
 

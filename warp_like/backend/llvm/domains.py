@@ -210,6 +210,10 @@ def _is_finite(v: LaneMath, x: str) -> str:
     return v.compare("olt", v.abs(x), math.inf)
 
 
+def _is_not_huge(v: LaneMath, x: str) -> str:
+    return v.compare("olt", v.abs(x), 2.0**100)
+
+
 def _is_number(v: LaneMath, x: str) -> str:
     return v.compare("ord", x, x)
 
@@ -241,7 +245,7 @@ _GUARDS = {
     "log10": _logarithm(math.log10(2.0)),
     "sinh": _odd(_hyperbolic(_EXP_LIMIT, _EXP_SHIFT)),
     "cosh": _hyperbolic(_EXP_LIMIT, _EXP_SHIFT),
-    "tanh": _odd(_within(_is_finite, _sign)),
+    "tanh": _odd(_within(_is_not_huge, _sign)),
     "erf": _odd(_within(_is_number, _nan), 2.0 / math.sqrt(math.pi)),
     "erfc": _within(_is_short_of(_by(10.06, 27.25)), _nothing),
     "tan": _odd(_within(_is_finite, _nan)),
