@@ -40,6 +40,7 @@ PROGRAMS = {
     "hessians": 1,
     "tiles": 24,
     "tile_gradients": 1,
+    "tile_blocks": 1,
 }
 BLOCK = 3
 """How many programs one test runs."""
