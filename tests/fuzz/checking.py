@@ -89,7 +89,7 @@ def check(program: Program) -> Finding | None:
     wanted = [by_oracle(program, turn) for turn in range(len(program.grids))]
     names = define(program.source, eager=True, Any=Any)
     for setting in program.settings:
-        with configured(setting):
+        with configured({**program.configuration, **setting}):
             for turn, right in enumerate(wanted):
                 found = _checked(program, names, setting, turn, right)
                 if found is not None:
@@ -107,7 +107,8 @@ def _checked(
         if setting.get("device") == "interpreter":
             interpreted(names["k"], program.grids[turn], hosted.args)
         else:
-            exec(program.call, {**names, "wp": wp, "np": np, "dims": program.grids[turn], "args": hosted.args})
+            space = {"wp": wp, "np": np, "dims": program.dims(turn), "options": program.options, "args": hosted.args}
+            exec(program.call, {**names, **space})
         hosted.fetch()
         if moved:
             moved.back()

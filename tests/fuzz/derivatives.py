@@ -76,7 +76,7 @@ def by_reverse_mode(program: Program, kernel: Any, turn: int) -> list[np.ndarray
         args[k] = typed(kernel, k, args[k], requires_grad=True)
     arrays = [args[k] for k in program.gradients]
     with wp.Tape() as tape:
-        wp.launch(kernel, dim=program.grids[turn], inputs=args)
+        wp.launch(kernel, dim=program.dims(turn), inputs=args, **program.options)
     weights = [typed(kernel, k, s) for k, s in zip(program.gradients, seeds(program, turn), strict=True)]
     tape.backward(grads=dict(zip(arrays, weights, strict=True)))
     return [a.grad.numpy() for a in arrays]
@@ -109,6 +109,8 @@ def wrong(program: Program, kernel: Any, turn: int, wanted: list[list[np.ndarray
         if not abs(got - want) <= RTOL * (1 + scale):
             changed = [name for name, d in zip(program.gradients, change, strict=True) if np.any(d)]
             return "reverse", f"gradient along a change of the arguments {changed}: got {got!r}, expected {want!r}"
+    if program.block:  # forward mode has blocks of one thread
+        return None
     pushed = by_forward_mode(program, kernel, turn, found[-1])
     for k, a, b in zip(program.gradients, pushed, wanted[-1], strict=True):
         if not np.allclose(a, b, rtol=RTOL, atol=RTOL):

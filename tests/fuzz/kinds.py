@@ -26,6 +26,7 @@ from tests.fuzz.program import Program
 from tests.fuzz.reused import control
 from tests.fuzz.sums import sums
 from tests.fuzz.threads import threads
+from tests.fuzz.tile_blocks import tile_blocks
 from tests.fuzz.tiles import tile_gradients, tiles
 from tests.fuzz.vectors import vectors
 from tests.fuzz.views import views
@@ -50,6 +51,7 @@ GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
     "hessians": hessians,
     "tiles": tiles,
     "tile_gradients": tile_gradients,
+    "tile_blocks": tile_blocks,
 }
 CHECKS = {
     "ir": "tests.fuzz.reused:compiled_ir",

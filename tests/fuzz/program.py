@@ -11,7 +11,7 @@ from tests.fuzz import plain
 from tests.fuzz.arguments import Nested, Selected
 from tests.fuzz.scalars import InvalidProgram
 
-LAUNCH = "wp.launch(k, dim=dims, inputs=args)"
+LAUNCH = "wp.launch(k, dim=dims, inputs=args, **options)"
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Program:
         unordered: Positions of arrays in ``memory`` of which the order of threads decides something, and what: `free`
             only what atomics return meanwhile, `any` which of the stored values stays, `sorted` the places of values.
         second: Whether second derivatives are compared, too.
+        block: The threads of a block, where they work together: the last extent of the grid in launches. The oracle
+            runs each block as one thread, so it is 1 in ``grids``.
     """
 
     kind: str
@@ -48,11 +50,26 @@ class Program:
     oracle: str = ""
     unordered: tuple[tuple[int, str], ...] = ()
     second: bool = False
+    block: int = 0
 
     @property
     def meant(self) -> str:
         """What the oracle runs."""
         return f"{self.source}\n{self.oracle}" if self.oracle else self.source
+
+    def dims(self, turn: int) -> tuple[int, ...]:
+        """The grid of a launch."""
+        return (*self.grids[turn][:-1], self.block) if self.block else self.grids[turn]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What ``wp.launch`` is given beside the grid and the arguments."""
+        return {"block_dim": self.block} if self.block else {}
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The values of ``wp.config`` that a launch needs under all settings."""
+        return {"enable_cpu_blocks": True} if self.block else {}
 
     def arguments(self, turn: int) -> tuple[list[np.ndarray], list[Any]]:
         """New memory for a launch, and the arguments over it.

@@ -41,6 +41,7 @@ PROGRAMS = {
     "hessians": 1,
     "tiles": 24,
     "tile_gradients": 1,
+    "tile_blocks": 1,
 }
 BLOCK = 2
 """How many programs one test runs."""
