@@ -608,12 +608,10 @@ def _reinterpret(a: array, element: ElementType) -> array:
 
 
 def _clone(a: array, requires_grad: bool, device: Device | None = None) -> array:
-    if recorder.graph is None:
-        out = a._copied(device)
-        out.requires_grad = requires_grad
-    else:  # the graph copies
-        out = new_array(a.element, a.shape, device or a.device, zero=False)
-        out.requires_grad = requires_grad
+    at_once = recorder.graph is None
+    out = a._copied(device) if at_once else new_array(a.element, a.shape, device or a.device, zero=False)
+    out.requires_grad = requires_grad
+    if not at_once:
         out.assign(a)
     return out
 
