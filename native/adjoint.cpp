@@ -361,6 +361,69 @@ class Cuts {
     IntervalMap<char> made_;
 };
 
+// Whether all bytes of an array are zero; false where they are not side by side in memory of the host.
+bool is_zero(const Array* array) {
+    if (!array->size) return true;
+    if (!array->contiguous || !has_memory(array) || array->device_type != kDLCPU) return false;
+    const size_t bytes = static_cast<size_t>(array->size * array->itemsize);
+    return !array->data[0] && !std::memcmp(array->data, array->data + 1, bytes - 1);
+}
+
+// Sums of earlier backward passes in gradients, which Python puts aside (`held_gradients.py`).
+class Sums {
+  public:
+    explicit Sums(PyObject* starts) : starts_(starts) {}
+
+    // Whether a launch writes to an array that it or one before reads, and that has such a sum.
+    bool any(const Record* record) {
+        const auto& params = as_dispatcher(record->dispatcher)->signature->params;
+        for (const bool write : {false, true}) {
+            for (size_t i = 0; i < params.size(); ++i) {
+                if (params[i].kind != ParamKind::Array || !(write ? params[i].writes : params[i].reads)) continue;
+                PyObject* arg = PyList_GET_ITEM(record->args, static_cast<Py_ssize_t>(i));
+                if (!is_array(arg) || !has_gradient(arg)) continue;
+                if (!write) {
+                    add(extent_of(arg));
+                } else if (is_read(extent_of(arg)) && has_sum(arg)) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+  private:
+    void add(const Extent& extent) {
+        if (extent.empty()) return;
+        if (count_ < first_.size()) {
+            first_[count_++] = extent;
+        } else {
+            others_.at(extent).assign(1, true);
+        }
+    }
+
+    bool is_read(const Extent& extent) {
+        const auto overlaps = [&](const Extent& read) { return read.overlaps(extent); };
+        return std::any_of(first_.begin(), first_.begin() + count_, overlaps) ||
+               !others_.overlapping(extent, [](auto&&...) { return false; });
+    }
+
+    // What a backward pass starts from is set.
+    bool has_sum(PyObject* arg) const {
+        PyObject* gradient = reinterpret_cast<Array*>(arg)->grad_array;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(starts_); ++i) {
+            PyObject* start = PyTuple_GET_ITEM(PyList_GET_ITEM(starts_, i), 0);
+            if (reinterpret_cast<Array*>(start)->grad_array == gradient) return false;
+        }
+        return !is_array(gradient) || !is_zero(reinterpret_cast<Array*>(gradient));
+    }
+
+    PyObject* starts_;
+    std::array<Extent, 16> first_{};  // most tapes are short, and a map has nodes
+    size_t count_ = 0;
+    IntervalMap<char> others_;
+};
+
 // The arrays with gradients that a tape uses, for one question: may two of them lie over the same memory and have
 // gradients that do not? All views of an array lie as far from their gradients as it does.
 class Aliases {
@@ -408,8 +471,8 @@ class Aliases {
     std::vector<Found> found_;
 };
 
-// Whether all of a tape can run in reverse right here.
-bool is_ready(PyObject* records) {
+// Whether all of a tape can run in reverse right here. `sums` is null where no gradient has one.
+bool is_ready(PyObject* records, Sums* sums) {
     Cuts cuts;
     Aliases aliases;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(records); ++i) {
@@ -418,17 +481,20 @@ bool is_ready(PyObject* records) {
         if (!is_carefree_record(record) || prepare_record(as_record(record), &launch)) return false;
         if ((launch.adjoint() && is_outdated(as_record(record), launch.adjoint())) || cuts.stop(as_record(record)))
             return false;
+        if (sums && sums->any(as_record(record))) return false;
         aliases.add(as_record(record));
     }
     return !aliases.any();
 }
 
 PyObject* try_backward(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 2 || !PyList_Check(args[0]) || !PyList_Check(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "try_backward(launches, starts) takes two lists");
+    if (nargs != 3 || !PyList_Check(args[0]) || !PyList_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "try_backward(launches, starts, fresh) takes two lists and a bool");
         return nullptr;
     }
-    if (!set_seeds(args[1], true) || !is_ready(args[0])) Py_RETURN_NONE;
+    if (!set_seeds(args[1], true)) Py_RETURN_NONE;
+    Sums sums(args[1]);
+    if (!is_ready(args[0], args[2] == Py_True ? nullptr : &sums)) Py_RETURN_NONE;
     const Ref records(PyList_GetSlice(args[0], 0, PyList_GET_SIZE(args[0])));
     if (!records) return nullptr;
     if (!set_seeds(args[1], false)) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
@@ -481,10 +547,11 @@ PyMethodDef functions[] = {
      "try_zero($module, launches, /)\n--\n\nSet the gradients of the recorded launches' arguments to zero, and return "
      "True; or return False, with nothing done, where one is not plain memory of ours."},
     {"try_backward", method(try_backward), METH_FASTCALL,
-     "try_backward($module, launches, starts, /)\n--\n\nSet the gradients of the arrays in `starts`, pairs of an array "
-     "and a number or an array, and run the adjoints of the recorded launches, last one first. Return how many of the "
-     "first launches are left, since something changed meanwhile; or None, with nothing done, when something is not "
-     "plainly right or not installed."},
+     "try_backward($module, launches, starts, fresh, /)\n--\n\nSet the gradients of the arrays in `starts`, pairs of "
+     "an array and a number or an array, and run the adjoints of the recorded launches, last one first. Return how "
+     "many "
+     "of the first launches are left, since something changed meanwhile; or None, with nothing done, when something is "
+     "not plainly right or not installed. With `fresh`, no gradient holds the sum of earlier passes."},
     {nullptr, nullptr, 0, nullptr},
 };
 

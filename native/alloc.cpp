@@ -67,14 +67,24 @@ void buffer_dealloc(PyObject* object) {
     if (self->weakrefs) PyObject_ClearWeakRefs(object);
     if (self->release) self->release(self->context);
     if (self->deleter) call_deleter(self);
+    if (self->pinned) Py_DECREF(self->deleter);
     Py_CLEAR(self->deleter);
     Py_CLEAR(self->owner);
     Py_CLEAR(self->watchers);
     PyObject_GC_Del(object);
 }
 
-// There is no tp_clear: the deleter must still be there when the memory is given back. A cycle through a
-// deleter is broken at its other members.
+// The garbage collector calls this before it clears anything. A deleter that is garbage like the buffer, a function
+// with its variables, would be cleared before it is called. The second reference keeps it and all that it reaches alive
+// until the buffer is gone; a deleter that reaches the buffer itself then stays for ever.
+void buffer_finalize(PyObject* object) {
+    Buffer* self = reinterpret_cast<Buffer*>(object);
+    if (self->pinned || !self->deleter) return;
+    self->pinned = true;
+    Py_INCREF(self->deleter);
+}
+
+// There is no tp_clear: the deleter must still be there when the memory is given back.
 int buffer_traverse(PyObject* object, visitproc visit, void* arg) {
     Buffer* self = reinterpret_cast<Buffer*>(object);
     Py_VISIT(self->deleter);
@@ -194,6 +204,7 @@ PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* c
     self->release = release;
     self->context = context;
     self->deleter = self->owner = self->watchers = self->weakrefs = nullptr;
+    self->pinned = false;
     PyObject_GC_Track(reinterpret_cast<PyObject*>(self));
     if (tracker && release == give_back_block) tell_tracker(reinterpret_cast<PyObject*>(self));
     return reinterpret_cast<PyObject*>(self);
@@ -262,6 +273,7 @@ bool register_alloc(PyObject* module) {
     BufferType.tp_doc = "The owner of a piece of memory, given back when the last reference goes.";
     BufferType.tp_dealloc = buffer_dealloc;
     BufferType.tp_traverse = buffer_traverse;
+    BufferType.tp_finalize = buffer_finalize;
     BufferType.tp_methods = buffer_methods;
     BufferType.tp_members = buffer_members;
     BufferType.tp_getset = buffer_getset;

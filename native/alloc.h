@@ -1,11 +1,10 @@
 // Buffer: the owner of memory. Arrays keep one alive as long as they look at its bytes.
 #pragma once
 
+#include "platform.h"
 #include "python.h"
 
 namespace wl {
-
-constexpr int64_t kAlignment = 64;  // a cache line, an AVX-512 vector, and what JAX needs in order to alias
 
 struct Buffer {
     PyObject_HEAD void* ptr;
@@ -16,6 +15,7 @@ struct Buffer {
     PyObject* owner;     // anything that has to live as long, or null
     PyObject* watchers;  // a list of weak references to tensors that were made over the memory, or null
     PyObject* weakrefs;
+    bool pinned;  // there is a second reference to the deleter, which the garbage collector does not see
 };
 
 extern PyTypeObject BufferType;

@@ -26,8 +26,9 @@ bool is_contiguous(int ndim, const int64_t* shape, const int64_t* strides, int64
 void complete(Array* self) {
     Element element{};
     self->components = 0;
-    int64_t alignment = self->itemsize & -self->itemsize;  // an opaque record: what its size implies, up to 8
+    int64_t alignment = self->itemsize & -self->itemsize;  // of what is no element: what its size implies, up to 8
     if (alignment > 8) alignment = 8;
+    if ((self->type_code & 0xff) == kStructCode) alignment = int64_t{1} << (self->type_code >> kAlignBit & 3);
     if (Element::decode(self->type_code, &element)) {
         self->components = element.components;
         alignment = element.scalar_size;

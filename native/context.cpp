@@ -16,26 +16,12 @@ namespace wl {
 namespace {
 
 constexpr int64_t kFirstStack = 64 << 10;
-constexpr int64_t kKeptStack = 4 << 20;  // more than this is given back after a launch
 constexpr int64_t kMostLocals = 1 << 30;
 
 std::atomic<int64_t> stack_cap{256 << 20};
 
-// What an OS thread keeps from launch to launch.
-struct Spare : Block {
-    ~Spare() { free_aligned(memory); }
-};
 thread_local Spare spare;         // for stacks
 thread_local Spare spare_locals;  // for local arrays
-
-// Keeps `block` in place of a smaller one if it is not too large, else frees it.
-void give_back(Spare* spare, const Block& block) {
-    if (block.capacity > kKeptStack || block.capacity <= spare->capacity) return free_aligned(block.memory);
-    free_aligned(spare->memory);
-    static_cast<Block&>(*spare) = block;
-}
-
-char* allocate(int64_t nbytes) { return static_cast<char*>(allocate_aligned(static_cast<size_t>(nbytes), kAlignment)); }
 
 Worker* worker_of(Context* context) { return static_cast<Worker*>(context); }
 
@@ -83,7 +69,7 @@ bool Worker::grow(int64_t nbytes) {
     int64_t room = capacity ? capacity * 2 : kFirstStack;
     while (room < needed) room *= 2;
     if (room > cap) room = cap;
-    char* memory = allocate(room);
+    char* memory = allocate_block(room);
     if (!memory) return false;
     if (top) std::memcpy(memory, stack, static_cast<size_t>(top));
     free_aligned(stack);
@@ -107,7 +93,7 @@ char* Worker::local_memory(int64_t nbytes) {
         locals_ = std::exchange(static_cast<Block&>(spare_locals), Block{});
         return locals_.memory;
     }
-    char* memory = nbytes <= kMostLocals ? allocate(nbytes) : nullptr;
+    char* memory = nbytes <= kMostLocals ? allocate_block(nbytes) : nullptr;
     if (!memory) return nullptr;
     free_aligned(locals_.memory);
     locals_ = {memory, nbytes};
@@ -150,6 +136,11 @@ static char* wl_local_memory(Context* context, int64_t nbytes) {
     char* memory = worker_of(context)->local_memory(nbytes);
     if (!memory) wl_abort(context, RunError::LocalMemory, 0, -1);
     return memory;
+}
+
+// Returns a vector of `lanes` partial sums for each of `count` floats at `target`, which have `bits` bits; or null.
+static char* wl_lane_partials(Context* context, char* target, int64_t count, int32_t bits, int32_t lanes) {
+    return worker_of(context)->partials.find({target, count, bits, lanes});
 }
 
 // Called by loops now and then: returns, or leaves the entry where the launch is cancelled. What it reads and writes,
@@ -203,6 +194,7 @@ PyObject* symbols(PyObject*, PyObject*) {
     const bool done = put_address(d, "wl_error", wl_error) && put_address(d, "wl_abort", wl_abort) &&
                       put_address(d, "wl_stack_grow", wl_stack_grow) && put_address(d, "wl_poll", wl_poll) &&
                       put_address(d, "wl_local_memory", wl_local_memory) && put_address(d, "wl_is_live", wl_is_live) &&
+                      put_address(d, "wl_lane_partials", wl_lane_partials) &&
                       put_address(d, "wl_print_begin", wl_print_begin) && put_address(d, "wl_fail", wl_fail) &&
                       put_address(d, "wl_breakpoint", wl_breakpoint) &&
                       put_address(d, "wl_print_format_i64", wl_print_format_i64) &&
@@ -211,7 +203,8 @@ PyObject* symbols(PyObject*, PyObject*) {
                       put_address(d, "wl_print_u64", wl_print_u64) && put_address(d, "wl_print_f64", wl_print_f64) &&
                       put_address(d, "wl_print_str", wl_print_str) && put_address(d, "wl_print_end", wl_print_end)
 #ifdef WL_WIDE_SEARCH
-                      && put_address(d, "wl_tree_ray", wl_tree_ray) && put_address(d, "wl_tree_point", wl_tree_point)
+                      && put_address(d, "wl_tree_ray", wl_tree_ray) && put_address(d, "wl_tree_point", wl_tree_point) &&
+                      put_address(d, "wl_next_in_box", wl_next_in_box)
 #endif
         ;
     return done ? dict.release() : nullptr;

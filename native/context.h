@@ -7,7 +7,9 @@
 #include <cstdint>
 
 #include "contract.h"
+#include "lane_partials.h"
 #include "python.h"
+#include "spare.h"
 
 namespace wl {
 
@@ -38,12 +40,6 @@ struct RunRecord {
 using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context);
 
 class Watchdog;
-
-// Memory of this size, or none.
-struct Block {
-    char* memory = nullptr;
-    int64_t capacity = 0;
-};
 
 // A Context with what only the runtime needs. It lives as long as one launch does, and borrows the stack
 // memory that its OS thread keeps from launch to launch.
@@ -78,6 +74,9 @@ class Worker : public Context {
     // Returns memory for local arrays of the threads that run now, which stays until the launch ends; null if there is
     // none.
     char* local_memory(int64_t nbytes);
+
+    // What the code adds as vectors; whoever runs a launch says what is worth it, and adds them up at its end.
+    LanePartials partials;
 
   private:
     void give_back_stack();

@@ -4,6 +4,7 @@
 
 #include <csetjmp>
 #include <cstddef>
+#include <cstdint>
 
 #ifndef _WIN32
 #include <signal.h>
@@ -12,6 +13,8 @@
 namespace wl {
 
 // ---- memory
+
+constexpr int64_t kAlignment = 64;  // a cache line, an AVX-512 vector, and what JAX needs in order to alias
 
 // Returns memory of `nbytes` bytes at a multiple of `alignment`, a power of two; null if there is none.
 void* allocate_aligned(size_t nbytes, size_t alignment);

@@ -36,6 +36,7 @@ struct Shared {
     Halos halos;
     OrderedSums* in_order;                // not null: sums are added up in the order of the chunks
     std::unique_ptr<PrivateSums> copies;  // of workers that have finished; guarded by the pool's mutex
+    double share_ns;                      // what one OS thread's part takes
 };
 
 struct Pool {
@@ -83,20 +84,29 @@ bool is_deterministic() { return deterministic.load(std::memory_order_relaxed); 
 
 namespace {
 
+constexpr double kDeterministicNs =
+    64;  // what a kernel thread takes, as far as sums of lanes do not depend on the time
+
+// Whether partial sums of lanes may stay in memory until the launch ends; else until a chunk does.
+bool keeps_partials(const Job& job) { return job.sums && !job.deterministic; }
+
 // Runs the threads from `begin` to `end`, which are a chunk where sums are `in_order`; adds to `copy` if there is one.
 void run_chunk(const Job& job, OrderedSums* in_order, Worker* worker, std::unique_ptr<PrivateSums>* copy, int64_t begin,
                int64_t end) {
     const uint8_t* args = *copy ? (*copy)->block() : job.args;
+    if (job.sums && job.deterministic) worker->partials.expect(kDeterministicNs * static_cast<double>(end - begin));
     in_parts(
         begin, end, job.deterministic,
         [&](int64_t from, int64_t to) { worker->call(job.entry, args, job.dims, from, to); },
         [worker] { return worker->poll(); });
+    if (job.deterministic) worker->partials.add();
     if (in_order) *copy = in_order->exchange(begin, std::move(*copy));
 }
 
 // Works on chunks until none is left; `between` is called after each with the time.
 template <typename Between>
 void work_on(Shared* shared, Worker* worker, std::unique_ptr<PrivateSums>* copy, Between between) {
+    if (keeps_partials(shared->job)) worker->partials.expect(shared->share_ns);
     shared->scheduler.participate(
         [&](int64_t begin, int64_t end) {
             shared->halos.run(begin, end, [&](int64_t first, int64_t last) {
@@ -104,6 +114,7 @@ void work_on(Shared* shared, Worker* worker, std::unique_ptr<PrivateSums>* copy,
             });
         },
         between);
+    worker->partials.add();
 }
 
 // ---- workers
@@ -187,7 +198,8 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
                    2 * halo, in_order != nullptr, &self->record->cancel},
                   {halo, begin, job.count},
                   in_order,
-                  nullptr};
+                  nullptr,
+                  thread_ns * static_cast<double>(job.count - begin) / threads};
     std::fegetenv(&shared.floating_point);
     self->alone = 0;
     {
@@ -261,6 +273,7 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
         int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, alignment);
         if (trial && !fixed) size = in_vectors(kTrial, job.lanes, left);
         self.alone = job.takes && !trial;
+        if (keeps_partials(job)) self.partials.expect(thread_ns * static_cast<double>(left) / thread_count());
         run_chunk(job, in_order, &self, &copy, done, done + size);
         if (done && done + size == job.count) break;
         const double now = now_ns();
@@ -280,6 +293,7 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
         if (!worth || trial || !gains) continue;
         if (share(job, &self, in_order, &copy, done, shared_ns, fixed, &watchdog)) break;
     }
+    self.partials.add();
     outcome.interrupted = watchdog.interrupted();
     return outcome;
 }

@@ -62,9 +62,12 @@ extern "C" void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, con
 
 // What compiled kernels call in place of the bodies of `_tree_ray` and `_tree_point` (`builtins/device/mesh.py`): the
 // face that is found, -1 for none. `nodes`, `places`, `corners` and `wide` are the words of a mesh's descriptor.
+// `wl_next_in_box` is the body of `_bvh_next_in_box` (`builtins/device/bvh.py`).
 extern "C" {
 int32_t wl_tree_ray(uint64_t nodes, uint64_t places, uint64_t corners, uint64_t wide, int32_t node_count, float x,
                     float y, float z, float dx, float dy, float dz, float max_t, int32_t root, int32_t any);
 int32_t wl_tree_point(uint64_t nodes, uint64_t places, uint64_t corners, uint64_t wide, int32_t node_count, float x,
                       float y, float z, float max_dist);
+int64_t wl_next_in_box(uint64_t nodes, uint64_t boxes, int32_t node, int32_t stop, int32_t current, int32_t end,
+                       float x0, float y0, float z0, float x1, float y1, float z1);
 }

@@ -396,6 +396,29 @@ int32_t point_search(const WideNode* nodes, const FaceBlock* blocks, const float
     }
 }
 
+// ---- boxes
+
+// Whether boxes of six numbers, lower corner and upper one, meet a box: of all of theirs, no number is larger than one
+// of the box, with the upper ones turned.
+struct BoxTest {
+    V most, sign;
+
+    BoxTest(float x0, float y0, float z0, float x1, float y1, float z1)
+        : most(_mm256_setr_ps(x1, y1, z1, -x0, z1, -x0, -y0, -z0)),
+          sign(_mm256_setr_ps(0, 0, 0, -0.0f, 0, -0.0f, -0.0f, -0.0f)) {}
+
+    bool meets(const float* box) const {
+        const __m128 front = _mm_loadu_ps(box), back = _mm_loadu_ps(box + 2);  // with the two in the middle twice
+        const V all = _mm256_insertf128_ps(_mm256_castps128_ps256(front), back, 1);
+        if (bits_of(less_equal(_mm256_xor_ps(all, sign), most)) != 255) return false;
+        return box[0] <= box[3] && box[1] <= box[4] && box[2] <= box[5];  // a box of nothing may seem to meet infinity
+    }
+};
+
+int64_t packed(int32_t node, int32_t item) {
+    return static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(node)) << 32 | static_cast<uint32_t>(item));
+}
+
 template <typename T>
 const T* at_address(uint64_t address) {
     return reinterpret_cast<const T*>(static_cast<uintptr_t>(address));
@@ -431,6 +454,27 @@ int32_t wl_tree_point(uint64_t, uint64_t, uint64_t corners, uint64_t wide, int32
     const float point[3] = {x, y, z}, square = max_dist * max_dist;
     const float nearest = square < kInfinity ? square : 3.4028234e38f;  // so that no empty box is near
     return point_search(at_address<WideNode>(wide), at_address<FaceBlock>(corners), point, nearest);
+}
+
+int64_t wl_next_in_box(uint64_t nodes, uint64_t boxes, int32_t node, int32_t stop, int32_t current, int32_t end,
+                       float x0, float y0, float z0, float x1, float y1, float z1) {
+    using namespace wl;
+    const auto* tree = at_address<BinaryNode>(nodes);
+    const auto* items = at_address<float>(boxes);
+    const BoxTest test(x0, y0, z0, x1, y1, z1);
+    for (;;) {
+        for (; current < end; ++current) {
+            if (test.meets(items + 6 * int64_t{current})) return packed(node, current);
+        }
+        for (;; node = tree[node].skip) {
+            while (node < stop && test.meets(tree[node].lower) && tree[node].first < 0) ++node;
+            if (node >= stop) return packed(node, -1);
+            if (tree[node].first >= 0) break;
+        }
+        const BinaryNode& leaf = tree[node++];
+        current = leaf.first;
+        end = test.meets(leaf.lower) ? current + leaf.skip : current;
+    }
 }
 
 }  // extern "C"

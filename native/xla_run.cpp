@@ -59,6 +59,11 @@ class Runner {
         std::memcpy(block_, call.block, call.block_size);
     }
 
+    // Says that what is left for this OS thread takes about `ns`.
+    void expect(double ns) {
+        if (!call_.deterministic) worker_.partials.expect(ns);  // which are added up in any order
+    }
+
     // Runs the threads from `begin` to `end`, counted through all elements of the batch.
     void run(int64_t begin, int64_t end) {
         while (begin < end && !worker_.cancel->load(std::memory_order_relaxed)) {
@@ -80,6 +85,7 @@ class Runner {
     // Lets the arrays that the code only adds to be copies, until `add_sums` adds them up under `lock`; false when
     // the memory does not allow it. To be called between two runs.
     bool part(std::mutex* lock) {
+        add_partials();
         lock_ = lock;
         item_ = -1;
         return make_copies(&sums_);
@@ -95,8 +101,12 @@ class Runner {
         item_ = -1;
     }
 
+    // Adds the partial sums of lanes to the arrays, or to their copies.
+    void add_partials() { worker_.partials.add(); }
+
     // Adds the copies to the arrays that they stand for.
     void add_sums() {
+        add_partials();
         if (sums_.empty() || item_ < 0) return;
         std::lock_guard<std::mutex> held(*lock_);
         for (const Sum& sum : sums_) sum.add();
@@ -173,6 +183,7 @@ class Team {
          Order* order)
         : call_(call),
           record_(record),
+          part_ns_(thread_ns * static_cast<double>(call.count * call.items - begin) / participants),
           fixed_(fixed),
           order_(order),
           scheduler_(begin, call.count * call.items, thread_ns, participants,
@@ -193,6 +204,7 @@ class Team {
 
     template <typename Between>
     void work(Runner* runner, Between between) {
+        runner->expect(part_ns_);
         scheduler_.participate(
             [this, runner](int64_t begin, int64_t end) {
                 runner->run(begin, end);
@@ -248,6 +260,7 @@ class Team {
 
     const BatchedCall& call_;
     RunRecord* record_;
+    const double part_ns_;  // what one OS thread's part takes
     const int64_t fixed_;
     Order* const order_;  // not null: chunks add in their order
     ChunkScheduler scheduler_;
@@ -318,6 +331,7 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
     for (int64_t done = 0; done < total && !record->cancel.load(std::memory_order_relaxed);) {
         const int64_t left = total - done;
         const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, alignment);
+        runner.expect(thread_ns * static_cast<double>(left) / thread_count());
         runner.run(done, done + size);
         if (order) runner.hand_on(order, done / fixed);
         if (done && done + size == total) break;
@@ -334,6 +348,7 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
             break;
         }
     }
+    runner.add_partials();
 }
 
 }  // namespace wl

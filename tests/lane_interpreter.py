@@ -77,6 +77,9 @@ class _Vector(_Thread):
                 return [[env[o.x]] * width]
             case ops.Iota():
                 return [[coerce(_wrapped(env[o.base], k * o.stride), o.base.type) for k in lanes]]
+            case ops.Compress():
+                kept = [x for x, on in zip(env[o.x], env[o.kept], strict=True) if on]
+                return [[*kept, *env[o.x][len(kept) :]]]
             case ops.LaneReduce():
                 return [self.lane_reduce(o, env, width)]
             case ops.Push():
@@ -105,6 +108,9 @@ class _Vector(_Thread):
         chosen = [x for x, on in zip(env[o.x], mask, strict=True) if on]
         if o.kind == "any":
             return np.bool_(any(chosen))
+        if o.kind == "bits":
+            pairs = zip(env[o.x], mask, strict=True)
+            return np.uint64(sum(1 << k for k, (x, on) in enumerate(pairs) if x and on))
         if not chosen:
             raise InterpreterError(f"lane_reduce {o.kind} of no lane at {o.loc}")
         if o.kind == "last":

@@ -30,6 +30,11 @@ def crossed(*lists: Iterable[Any], every: int) -> list[Any]:
     ]
 
 
+def sampled(rows: Iterable[Any], *, every: int) -> list[Any]:
+    """Return rows of several parameters each; those beyond each ``every``-th are the long tail's."""
+    return [row if k % every == 0 else tail(*row) for k, row in enumerate(rows)]
+
+
 def name(value: Any) -> str | None:
     """Return what a parameter is called in the name of a test: a kernel by its name, a dictionary by what it holds."""
     return str(value) if isinstance(value, (dict, tuple)) else getattr(value, "key", getattr(value, "__name__", None))

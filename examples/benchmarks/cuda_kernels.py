@@ -13,6 +13,11 @@ def make_kernels(wp):
         out[i] = a * x[i] + y[i]
 
     @wp.kernel
+    def copy(x: wp.array(dtype=wp.vec4), out: wp.array(dtype=wp.vec4)):
+        i = wp.tid()
+        out[i] = x[i]
+
+    @wp.kernel
     def nbody(p: wp.array(dtype=wp.vec4), out: wp.array(dtype=wp.vec4), n: int):
         i = wp.tid()
         mine = p[i]
@@ -50,8 +55,8 @@ def make_kernels(wp):
             acc += a[i, k] * b[k, j]
         out[i, j] = acc
 
-    names = ("saxpy", "nbody", "stencil", "total", "histogram", "matmul")
-    return dict(zip(names, (saxpy, nbody, stencil, total, histogram, matmul), strict=True))
+    names = ("saxpy", "copy", "nbody", "stencil", "total", "histogram", "matmul")
+    return dict(zip(names, (saxpy, copy, nbody, stencil, total, histogram, matmul), strict=True))
 
 
 CPP = """
@@ -77,3 +82,4 @@ extern "C" __global__ void nbody(const float4* __restrict__ p, float4* __restric
     out[i] = make_float4(x, y, z, 0.0f);
 }
 """
+FAST_CPP = CPP.replace("1.0f / sqrtf(", "rsqrtf(")

@@ -8,14 +8,17 @@ from timing import Program
 
 SAXPY = "saxpy of vec4"
 COPY = "copy on the device"
+KERNEL_COPY = "copy of vec4 by a kernel"
 NBODY = "n-body"
+NBODY_FAST = "n-body, fast inverse roots"
 STENCIL = "stencil, 5 points"
 SUM = "sum into one element"
 HISTOGRAM = "histogram, 1024 bins"
 MATMUL = "matmul, a thread an element"
 SMALL = "launch of 16 elements"
-GRAPH = "graph of 20 launches"
-ROWS = [SAXPY, COPY, NBODY, STENCIL, SUM, HISTOGRAM, MATMUL, SMALL, GRAPH]
+GRAPH_NODES = 20
+GRAPH = f"graph of {GRAPH_NODES} launches"
+ROWS = [SAXPY, COPY, KERNEL_COPY, NBODY, NBODY_FAST, STENCIL, SUM, HISTOGRAM, MATMUL, SMALL, GRAPH]
 
 Makers = dict[str, Callable[[], Program]]
 """A library's programs by row; each is made when it is its turn."""
@@ -54,11 +57,13 @@ class Data:
 
 def expected(data: Data) -> dict[str, np.ndarray]:
     """Return the result of each row."""
-    axpy = 2.0 * data.x + data.y
+    axpy, forces = 2.0 * data.x + data.y, data.forces()
     return {
         SAXPY: axpy,
         COPY: data.x,
-        NBODY: data.forces(),
+        KERNEL_COPY: data.x,
+        NBODY: forces,
+        NBODY_FAST: forces,
         STENCIL: data.blurred(),
         SUM: data.values.sum(dtype=np.float64, keepdims=True),
         HISTOGRAM: np.bincount(data.bins, minlength=1024),

@@ -6,7 +6,22 @@ from typing import Any
 
 import numpy as np
 from cuda_kernels import make_kernels
-from cuda_rows import COPY, GRAPH, HISTOGRAM, MATMUL, NBODY, SAXPY, SMALL, STENCIL, SUM, Data, Makers
+from cuda_rows import (
+    COPY,
+    GRAPH,
+    GRAPH_NODES,
+    HISTOGRAM,
+    KERNEL_COPY,
+    MATMUL,
+    NBODY,
+    NBODY_FAST,
+    SAXPY,
+    SMALL,
+    STENCIL,
+    SUM,
+    Data,
+    Makers,
+)
 from timing import Program, Run
 
 Result = Callable[[], np.ndarray]
@@ -22,8 +37,8 @@ def warp_programs(wp: ModuleType, data: Data, device: str) -> Makers:
     def array(values: np.ndarray, dtype: Any) -> Any:
         return wp.array(values, dtype=dtype, device=device)
 
-    def program(name: str, dim: int | tuple[int, ...], args: list[Any], result: Result) -> Program:
-        return Program(lambda: wp.launch(kernels[name], dim=dim, inputs=args, device=device), result, wait)
+    def program(name: str, dim: int | tuple[int, ...], args: list[Any], result: Result, **how: Any) -> Program:
+        return Program(lambda: wp.launch(kernels[name], dim=dim, inputs=args, device=device, **how), result, wait)
 
     def saxpy() -> Program:
         x, y = array(data.x, wp.vec4), array(data.y, wp.vec4)
@@ -34,9 +49,13 @@ def warp_programs(wp: ModuleType, data: Data, device: str) -> Makers:
         x, out = array(data.x, wp.vec4), wp.zeros(data.count, dtype=wp.vec4, device=device)
         return Program(lambda: wp.copy(out, x), out.numpy, wait)
 
-    def nbody() -> Program:
+    def kernel_copy() -> Program:
+        x, out = array(data.x, wp.vec4), wp.zeros(data.count, dtype=wp.vec4, device=device)
+        return program("copy", data.count, [x, out], out.numpy)
+
+    def nbody(**how: Any) -> Program:
         p, out = array(data.positions, wp.vec4), wp.zeros(data.bodies, dtype=wp.vec4, device=device)
-        return program("nbody", data.bodies, [p, out, data.bodies], lambda: out.numpy()[:64, :3])
+        return program("nbody", data.bodies, [p, out, data.bodies], lambda: out.numpy()[:64, :3], **how)
 
     def stencil() -> Program:
         x, out = array(data.image, float), wp.zeros(data.image.shape, dtype=float, device=device)
@@ -65,13 +84,15 @@ def warp_programs(wp: ModuleType, data: Data, device: str) -> Makers:
         one = small()
         one.run()  # compiled before
         with wp.ScopedCapture(device=device) as capture:
-            for _ in range(20):
+            for _ in range(GRAPH_NODES):
                 one.run()
         return Program(lambda: wp.capture_launch(capture.graph), one.result, wait)
 
-    return {
+    fast: Makers = {NBODY_FAST: lambda: nbody(options={"fast_math": True})}
+    return (fast if hasattr(wp.Kernel, "with_options") else {}) | {
         SAXPY: saxpy,
         COPY: copy,
+        KERNEL_COPY: kernel_copy,
         NBODY: nbody,
         STENCIL: stencil,
         SUM: total,

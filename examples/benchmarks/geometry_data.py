@@ -18,12 +18,15 @@ class Points:
         self.n = n
         self.radius = np.float32((30 / (n * 4 / 3 * np.pi)) ** (1 / 3))
         self.points = rng.random((n, 3), dtype=np.float32)
+        self.cells = max(8, int(1 / self.radius))
+        x, y, z = np.floor(self.points / self.radius).astype(np.int32).T % self.cells
+        self.sorted = self.points[np.argsort((z * self.cells + y) * self.cells + x, kind="stable")]
         self.low = rng.random((n, 3), dtype=np.float32)
         self.high = self.low + np.float32(0.5 * n ** (-1 / 3)) * rng.random((n, 3), dtype=np.float32)
 
-    def sums(self) -> np.ndarray:
+    def sums(self, points: np.ndarray) -> np.ndarray:
         """Return how much nearer than the radius the neighbours of the first points are, added up."""
-        d = np.linalg.norm(self.points[:CHECKED, None].astype(np.float64) - self.points, axis=-1)
+        d = np.linalg.norm(points[:CHECKED, None].astype(np.float64) - points, axis=-1)
         found: np.ndarray = np.maximum(self.radius - d, 0).sum(1)
         return found
 

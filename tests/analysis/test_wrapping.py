@@ -7,6 +7,7 @@ import pytest
 
 import warp_like as wp
 from tests import wrapping as cases
+from tests.long_tail import crossed, sampled
 
 WIDTHS = (1, 0, 4, 16)
 
@@ -19,7 +20,7 @@ def width(request: pytest.FixtureRequest) -> Iterator[int]:
     wp.config.vector_width = before
 
 
-@pytest.mark.parametrize("name", cases.TYPES)
+@pytest.mark.parametrize("name", crossed(cases.TYPES, every=2))
 def test_indices(width: int, name: str) -> None:
     kernel = cases.index_kernel(name)
     for given, expected in cases.index_cases(name):
@@ -48,7 +49,7 @@ def test_what_is_computed_on_the_way_to_an_index_wraps(width: int) -> None:
     np.testing.assert_array_equal(out, np.where(r >= 0, r, -1))
 
 
-@pytest.mark.parametrize("name", cases.TYPES)
+@pytest.mark.parametrize("name", crossed(cases.TYPES, every=2))
 def test_branches(width: int, name: str) -> None:
     kernel = cases.branch_kernel(name)
     for given, expected in cases.branch_cases(name):
@@ -61,7 +62,7 @@ STEPS = [("int32", 1, False), ("int32", -1, False), ("int32", 10**9, True), ("in
 STEPS += [("int8", 50, False), ("uint8", None, True), ("int64", -(2**62), False), ("uint64", 2**62 + 1, True)]
 
 
-@pytest.mark.parametrize(("name", "step", "checkpoint"), STEPS)
+@pytest.mark.parametrize(("name", "step", "checkpoint"), sampled(STEPS, every=2))
 def test_loops_and_their_gradients(name: str, step: int | None, checkpoint: bool) -> None:
     kernel = cases.loop_kernel(name, step)
     signs = (1, -1) if name.startswith("i") else (1,)

@@ -41,11 +41,12 @@ class _Context(ctypes.Structure):
 class Runtime:
     """A context whose functions record what kernels ask for."""
 
-    def __init__(self, capacity: int = 32) -> None:
+    def __init__(self, capacity: int = 32, partials: bool = False) -> None:
         self.printed: list[str] = []
         self.errors: list[Exception] = []
         self.grown = 0
         self.polls = 0
+        self.partials: dict[int, np.ndarray] | None = {} if partials else None
         self._memory = ctypes.create_string_buffer(max(capacity, 1))
         self.context = _Context(ctypes.addressof(self._memory), 0, capacity)
         self._line = ""
@@ -54,6 +55,7 @@ class Runtime:
             "wl_stack_grow": form(None, P, I64)(self._grow),
             "wl_poll": form(None, P)(self._poll),
             "wl_local_memory": form(P, P, I64)(self._local_memory),
+            "wl_lane_partials": form(P, P, P, I64, I32, I32)(self._lane_partials),
             "wl_fail": form(None, P, I32, ctypes.c_char_p, I64, I32, ctypes.POINTER(I64))(self._fail),
             "wl_breakpoint": form(None, P)(lambda _: None),
             "wl_print_begin": form(None, P)(lambda _: None),
@@ -75,6 +77,25 @@ class Runtime:
         self._locals = ctypes.create_string_buffer(nbytes + 64)
         address = ctypes.addressof(self._locals)
         return address + -address % 64
+
+    def _lane_partials(self, _: int, target: int, count: int, bits: int, lanes: int) -> int:
+        if self.partials is None:
+            return 0
+        if target not in self.partials:
+            dtype = np.dtype(f"float{bits}")
+            memory = np.zeros(count * lanes * dtype.itemsize + 64, np.uint8)
+            start = -memory.ctypes.data % 64
+            self.partials[target] = (
+                memory[start : start + count * lanes * dtype.itemsize].view(dtype).reshape(-1, lanes)
+            )
+        return self.partials[target].ctypes.data
+
+    def add_partials(self) -> None:
+        """Add what came together for each element, as the end of a launch does."""
+        for target, vectors in (self.partials or {}).items():
+            number = ctypes.c_float if vectors.dtype == np.float32 else ctypes.c_double
+            np.ctypeslib.as_array((number * len(vectors)).from_address(target))[:] += vectors.sum(axis=1)
+        self.partials = {}
 
     def _poll(self, _: int) -> None:
         self.polls += 1

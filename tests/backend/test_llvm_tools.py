@@ -1,11 +1,13 @@
 """What LLVM keeps of a compilation that is over."""
 
+import contextlib
 import ctypes
 import gc
 
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 from warp_like.backend import cpu, llvm_tools
 from warp_like.backend.llvm_tools import LOCK, optimize, parsed, run_passes, simplify, tidy
 from warp_like.backend.target import host_target
@@ -50,7 +52,7 @@ def by_name(llvm, module, machine):
     run_passes(llvm, ("add_simplify_cfg_pass", "add_instruction_combine_pass"), module, machine)
 
 
-@pytest.mark.parametrize("passes", [tidy, standard, with_first, by_function, by_name])
+@pytest.mark.parametrize("passes", crossed([tidy, standard, with_first, by_function, by_name], every=2))
 def test_compilations_leave_no_memory(passes):
     text = scale.inspect("llvm")
     llvm, machine = cpu._machine(host_target())
@@ -66,6 +68,46 @@ def test_compilations_leave_no_memory(passes):
     for _ in range(40):
         build()
     assert bytes_in_use() - before < 40 * 512  # LLVM's passes alone took 7 KiB to 76 KiB for each
+
+
+def test_counters_of_others_are_chosen_as_before(monkeypatch):
+    @wp.kernel(module="unique")
+    def sums(x: wp.array2d(dtype=float), s: wp.array(dtype=float)):
+        i = wp.tid()
+        total = 0.0
+        for k in range(x.shape[1]):
+            total += x[i, k] * x[k, i]
+        s[i] = total
+
+    def alone():
+        sums.options["vector_width"] = 1
+        return sums.inspect("asm")
+
+    monkeypatch.setitem(sums.options, "vector_width", 0)
+    before = alone()
+    sums.options["vector_width"] = 16
+    in_lanes = sums.inspect("asm")
+    assert alone() == before
+    monkeypatch.setattr(cpu, "without_strength_reduction", lambda llvm, machine: contextlib.nullcontext())
+    sums.options["vector_width"] = 16
+    if host_target().triple.startswith("x86_64"):
+        assert sums.inspect("asm") != in_lanes
+
+
+def test_strength_reduction_comes_back_after_an_error():
+    llvm, machine = cpu._machine(host_target())
+    text = scale.inspect("llvm")
+
+    def code():
+        with parsed(llvm, text, machine) as module:
+            optimize(llvm, module, machine, vectorize=False, unroll=False)
+            return machine.emit_assembly(module)
+
+    with LOCK:
+        before = code()
+        with pytest.raises(ValueError, match="stop"), llvm_tools.without_strength_reduction(llvm, machine):
+            raise ValueError("stop")
+        assert code() == before
 
 
 def test_code_that_llvm_has_made_invalid_is_not_used(monkeypatch):

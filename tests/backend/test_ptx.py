@@ -10,6 +10,7 @@ import pytest
 
 from tests.backend.kernels import atomic_kernel, blur, copy_kernel, reversing, saxpy, unary
 from tests.ir_builder import start, tid, while_
+from tests.long_tail import crossed, name
 from warp_like.backend import libdevice, nvptx
 from warp_like.backend.compile import lower_to_llvm, to_cuda, to_ptx
 from warp_like.backend.nvptx import assemble
@@ -58,8 +59,7 @@ def test_memory(t: Type) -> None:
     accept(copy_kernel(t, 3))
 
 
-@pytest.mark.parametrize("t", INTS + FLOATS, ids=str)
-@pytest.mark.parametrize("kind", ["add", "sub", "min", "max", "exch"])
+@pytest.mark.parametrize(("kind", "t"), crossed(["add", "sub", "min", "max", "exch"], INTS + FLOATS, every=2), ids=name)
 def test_atomics(kind: str, t: Type) -> None:
     ptx = accept(atomic_kernel(kind, t))
     assert "atom." in ptx or "red." in ptx
@@ -174,8 +174,8 @@ def test_tools_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch, tmp_
     for file in (*files, "triton/__init__.py", "torch/__init__.py"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
-    for name in ("triton", "torch"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    for package in ("triton", "torch"):
+        monkeypatch.delitem(sys.modules, package, raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     found = list(libdevice._find_tools("ptxas"))
     assert [path for path in found if tmp_path in path.parents] == [tmp_path / file for file in files[1:]]

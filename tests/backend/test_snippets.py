@@ -14,6 +14,7 @@ import pytest
 
 import warp_like as wp
 from tests.frontend.support import define
+from tests.long_tail import crossed
 from warp_like import _native
 from warp_like.backend import nvrtc, snippets
 from warp_like.backend.libdevice import find_ptxas
@@ -104,7 +105,7 @@ SCALARS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", SCALARS, ids=lambda t: t.__name__)
+@pytest.mark.parametrize("dtype", crossed(SCALARS, every=2), ids=lambda t: t.__name__)
 def test_every_scalar_as_argument_result_and_element(dtype):
     @wp.func_native("out(i) = x; return out(i);")
     def through(x: dtype, out: wp.array(dtype=dtype), i: int) -> dtype: ...

@@ -45,7 +45,7 @@ def gradient(k):
 
 
 @pytest.mark.parametrize(
-    ("make", "n"), [(elifs, 30), tail(elifs, 300), (exits, 30), (exits, 200), (ifs, 40), (ifs, 90)]
+    ("make", "n"), [(elifs, 30), tail(elifs, 300), tail(exits, 30), (exits, 200), tail(ifs, 40), (ifs, 90)]
 )
 def test_deep_kernels_compile_with_their_gradients(make, n):
     before = sys.getrecursionlimit(), threading.stack_size()

@@ -5,11 +5,29 @@ import pickle
 import pytest
 
 import warp_like as wp
+from warp_like.base.loc import Loc, Pending, at, current_loc
 
 
 @wp.kernel
 def undefined(x: wp.array(dtype=float)):
     x[0] = undefined_name  # noqa: F821
+
+
+def test_a_place_is_found_when_it_is_asked_for_and_once():
+    asked: list[int] = []
+
+    def find(line: int) -> Loc:
+        asked.append(line)
+        return Loc("file.py", line, 0, line, 1)
+
+    with at(Pending(find, 7)):
+        assert not asked
+        with at(None):
+            assert current_loc() is None
+        assert current_loc() is current_loc()
+        assert wp.WarpCodegenError("a reason").loc == Loc("file.py", 7, 0, 7, 1)
+    assert asked == [7]
+    assert current_loc() is None
 
 
 def test_compile_errors_are_runtime_errors_and_python_errors():

@@ -1,6 +1,7 @@
 """Frozen records behave as frozen dataclasses do."""
 
 import copy
+import functools
 import pickle
 
 import pytest
@@ -35,6 +36,23 @@ def test_equality_and_hash_follow_the_content_and_the_class():
     assert Point(1.0) != Named(1.0)
     assert Point(1.0) != (1.0, 0.0)
     assert len({Point(1.0), Point(1), Point(2.0)}) == 2
+
+
+class Measured(Point):
+    """A point that knows its size once it was asked for."""
+
+    @functools.cached_property
+    def size(self) -> float:
+        return abs(self.x) + abs(self.y)
+
+
+def test_what_was_computed_meanwhile_does_not_count():
+    first, second = Measured(1.0, 2.0), Measured(1.0, 2.0)
+    assert first.size == 3.0
+    assert first == second == Measured(1.0, 2.0)
+    assert first != Measured(1.0, 3.0)
+    assert second.size == 3.0
+    assert first == second
 
 
 def test_matching_by_position():

@@ -10,6 +10,7 @@ import pytest
 
 import warp_like as wp
 from tests.interpreter import COMBINE
+from tests.long_tail import sampled
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.ir.atomics import KINDS as TABLE
 from warp_like.ir.atomics import has_atomic
@@ -55,7 +56,9 @@ def limit_of_values(kind: str, dtype: Any) -> int:
     return 100 if exact else 2
 
 
-@pytest.mark.parametrize(("kind", "dtype", "name"), CASES, ids=[f"{k}-{d.__name__}-{n}" for k, d, n in CASES])
+@pytest.mark.parametrize(
+    ("kind", "dtype", "name"), sampled(CASES, every=2), ids=[f"{k}-{d.__name__}-{n}" for k, d, n in CASES]
+)
 def test_many_threads(kind: str, dtype: Any, name: str) -> None:
     t = values_of(dtype)[name]
     shape = wp.zeros(1, dtype=t).numpy().shape[1:]
@@ -79,7 +82,9 @@ def test_many_threads(kind: str, dtype: Any, name: str) -> None:
 EXCHANGED = [(dtype, name) for dtype in INTS + FLOATS for name in values_of(dtype)]
 
 
-@pytest.mark.parametrize(("dtype", "name"), EXCHANGED, ids=[f"{d.__name__}-{n}" for d, n in EXCHANGED])
+@pytest.mark.parametrize(
+    ("dtype", "name"), sampled(EXCHANGED, every=2), ids=[f"{d.__name__}-{n}" for d, n in EXCHANGED]
+)
 def test_exchange_and_compare(dtype: Any, name: str) -> None:
     t = values_of(dtype)[name]
     shape = wp.zeros(1, dtype=t).numpy().shape[1:]
@@ -121,7 +126,9 @@ OWN = [c for c in CASES if c[1] in (wp.uint32, wp.float32)] + [
 ]
 
 
-@pytest.mark.parametrize(("kind", "dtype", "name"), OWN, ids=[f"{k}-{d.__name__}-{n}" for k, d, n in OWN])
+@pytest.mark.parametrize(
+    ("kind", "dtype", "name"), sampled(OWN, every=2), ids=[f"{k}-{d.__name__}-{n}" for k, d, n in OWN]
+)
 def test_on_an_array_of_the_threads_own(kind: str, dtype: Any, name: str) -> None:
     """There is no atomic instruction there, but the same result."""
     t = values_of(dtype)[name]

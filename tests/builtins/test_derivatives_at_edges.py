@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warp_like as wp
 from tests.builtins.calls import Case, cases, empty
 from tests.builtins.calls import kernel as call_kernel
 from tests.interpreter import run
@@ -103,3 +104,71 @@ def test_finite(dtype: str, case: Case) -> None:
     for k, (a, change) in enumerate(zip(adjoints, changes, strict=True)):
         assert finite(a)[fine].all(), f"reverse, argument {k + 1}"
         assert finite(change)[fine].all(), f"second order, argument {k + 1}"
+
+
+@wp.kernel
+def one_of(x: wp.array(dtype=wp.float64), which: int, y: wp.array(dtype=wp.float64)):
+    i = wp.tid()
+    a = x[i]
+    if which == 0:
+        y[i] = wp.sqrt(a)
+    elif which == 1:
+        y[i] = wp.exp(a)
+    elif which == 2:
+        y[i] = wp.log(a)
+    elif which == 3:
+        y[i] = wp.sin(a)
+    elif which == 4:
+        y[i] = wp.tan(a)
+    elif which == 5:
+        y[i] = wp.asin(a)
+    elif which == 6:
+        y[i] = wp.atan(a)
+    elif which == 7:
+        y[i] = wp.cosh(a)
+    elif which == 8:
+        y[i] = wp.tanh(a)
+    elif which == 9:
+        y[i] = wp.erf(a)
+    elif which == 10:
+        y[i] = wp.abs(a)
+    elif which == 11:
+        y[i] = a**2.0
+    elif which == 12:
+        y[i] = a**3.0
+    elif which == 13:
+        y[i] = a**0.5
+    elif which == 14:
+        y[i] = a**-1.0
+    elif which == 15:
+        y[i] = a**0.0
+    elif which == 16:
+        y[i] = wp.atan2(a, wp.float64(2.0))
+    elif which == 17:
+        y[i] = wp.pow(wp.abs(a) + wp.float64(1.0e-308), a)
+
+
+def test_derivatives_are_those_of_pytorch_where_these_are_numbers():
+    """Elsewhere they are infinite as well, or 0: outside of a domain and at its ends."""
+    torch = pytest.importorskip("torch")
+    functions = [
+        *(torch.sqrt, torch.exp, torch.log, torch.sin, torch.tan, torch.asin, torch.atan, torch.cosh, torch.tanh),
+        *(torch.erf, torch.abs, lambda a: a**2.0, lambda a: a**3.0, lambda a: a**0.5, lambda a: a**-1.0),
+        *(lambda a: a**0.0, lambda a: torch.atan2(a, torch.tensor(2.0, dtype=torch.float64))),
+        lambda a: torch.pow(torch.abs(a) + 1e-308, a),
+    ]
+    numbers = [0.0, 1.0, 2.0, 0.5, 0.999, 1e-310, 1e-160, 1e-20, 3.0, 40.0, 705.0, 750.0, 1e5, 1e22, 1e160, 1.7e308]
+    x = np.array([s * v for v in numbers for s in (1.0, -1.0)])
+    for which, function in enumerate(functions):
+        a = wp.array(x, dtype=wp.float64, requires_grad=True)
+        y = wp.zeros_like(a, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(one_of, dim=len(x), inputs=[a, which, y])
+        tape.backward(grads={y: wp.ones_like(a)})
+        t = torch.tensor(x, requires_grad=True)
+        function(t).sum().backward()
+        got, expected = a.grad.numpy(), t.grad.numpy()
+        inside = np.isfinite(expected) & ~((which == 2) & (x <= 0))  # PyTorch gives 1 / x for log of a negative number
+        np.testing.assert_allclose(got[inside], expected[inside], rtol=1e-12, atol=1e-307, err_msg=str(which))
+        rest = got[~inside]
+        assert (np.isinf(rest) & (rest == expected[~inside]) | (rest == 0)).all(), (which, x[~inside], rest)

@@ -1,5 +1,7 @@
 """Sums of 16-bit floats are rounded once: against float64, to the last bit of the result."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,61 @@ def test_products_are_rounded_once(dtype):
     np.testing.assert_allclose(numbers(dots)[:, 0], (x * x).sum(1), **close)
     np.testing.assert_allclose(numbers(dots)[:, 1], (a * a).sum((1, 2)), **close)
     np.testing.assert_allclose(numbers(dots)[:, 2], np.linalg.det(a), **close)
+
+
+@wp.kernel
+def own_sums(x: wp.array(dtype=Any), y: wp.array(dtype=Any)):
+    i = wp.tid()
+    for _ in range(3):
+        wp.atomic_add(y, i, x[i])
+    wp.atomic_sub(y, i, x[i])
+
+
+def rounded(a, dtype):
+    """Numbers of float32 as those of a half type, ties to even."""
+    if dtype == wp.float16:
+        return a.astype(np.float16).astype(np.float32)
+    bits = a.view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+@pytest.mark.parametrize("count", [1, 37, 1000])
+def test_additions_to_elements_of_threads_round_each_time(dtype, count):
+    """They are no atomics, in lanes or not, and take no bits that an atomic would drop."""
+    rng = np.random.default_rng(count)
+    values = rounded(rng.normal(size=count).astype(np.float32), dtype)
+    start = rounded(rng.normal(scale=100.0, size=count).astype(np.float32), dtype)
+    x = wp.array(values, dtype=dtype)
+    expected = start
+    for _ in range(3):
+        expected = rounded(expected + values, dtype)
+    expected = rounded(expected - values, dtype)
+    for width in (1, 0):
+        y = wp.array(start, dtype=dtype)
+        wp.launch(own_sums, dim=count, inputs=[x, y], options={"vector_width": width})
+        np.testing.assert_array_equal(numbers(y), expected)
+    every_other = wp.array(np.repeat(start, 2), dtype=dtype)
+    wp.launch(own_sums, dim=count, inputs=[x, every_other[::2]])
+    np.testing.assert_array_equal(numbers(every_other)[::2], expected)
+    np.testing.assert_array_equal(numbers(every_other)[1::2], start)
+
+
+@wp.kernel
+def products(x: wp.array(dtype=Any), y: wp.array(dtype=Any), out: wp.array(dtype=Any)):
+    i = wp.tid()
+    out[i] = x[i] * y[i]
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+def test_gradients_of_elements_of_threads(dtype):
+    rng = np.random.default_rng(2)
+    a, b, g = (rounded(rng.normal(size=83).astype(np.float32), dtype) for _ in range(3))
+    x, y = (wp.array(v, dtype=dtype, requires_grad=True) for v in (a, b))
+    out = wp.zeros(83, dtype=dtype, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(products, dim=83, inputs=[x, y, out])
+    for _ in range(2):  # the second adds to the first
+        tape.backward(grads={out: wp.array(g, dtype=dtype)})
+    for array, other in ((x, b), (y, a)):
+        np.testing.assert_array_equal(numbers(array.grad), 2.0 * rounded(g * other, dtype))

@@ -103,9 +103,9 @@ def test_powers(dtype):
 
 
 def slope(x, y):
-    """The derivative of ``x**y``; 0 where ``x = 0`` and ``y < 1``."""
+    """The derivative of ``x**y``; 0 where it does not exist."""
     wide = np.asarray(x, np.longdouble)
-    at_zero = (wide == 0) & (y < 1.0)
+    at_zero = (wide == 0) & (y < 1.0) | (wide < 0) & (y != round(y))
     return np.where(at_zero | (y == 0.0), 0, y * power(np.where(at_zero, 1, wide), y - 1.0))
 
 
@@ -126,3 +126,22 @@ def test_gradients(dtype):
         at = int(np.argmax(far))
         assert far[at] <= 4, (exponent, a.numpy()[at], a.grad.numpy()[at])
         tape.zero()
+
+
+@wp.kernel
+def chosen(x: wp.array(dtype=Any), y: wp.array(dtype=Any), out: wp.array(dtype=Any)):
+    i = wp.tid()
+    a = x[i]
+    out[i] = wp.where(a > x.dtype(0.0), a**0.5 + a**1.5 + a**-0.5 + a**2.5 + a**-1.5 + a ** y[i], a)
+
+
+@pytest.mark.parametrize("dtype", [wp.float32, wp.float64, wp.float16])
+def test_powers_that_are_not_chosen_send_no_nan(dtype):
+    x = wp.array([-1.0, -0.0, 0.0, -2.5, -0.25, -3.0], dtype=dtype, requires_grad=True)
+    y = wp.array([2.5, 0.5, -0.5, -1.5, 0.0, 3.0], dtype=dtype, requires_grad=True)
+    out = wp.zeros_like(x, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(chosen, dim=6, inputs=[x, y, out])
+    tape.backward(grads={out: wp.ones_like(out)})
+    np.testing.assert_array_equal(x.grad.numpy(), 1.0)
+    np.testing.assert_array_equal(y.grad.numpy(), 0.0)

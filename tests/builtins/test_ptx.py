@@ -73,7 +73,10 @@ TAIL = (uint32, int64, int8, int16, uint16)
 SCALAR_GROUPS = ("Operators", "Scalar Math", "Vector Math")
 """The groups in which instructions for halves appear; other builtins are made of these."""
 TABLE = [(g, t) for g in GROUPS for t in SCALARS if calls_of(g, t)]
-ARCHITECTURES = [tail(g, t, "sm_80") if t in TAIL and g != "Random" else (g, t, "sm_80") for g, t in TABLE]
+ARCHITECTURES = [
+    (g, t, "sm_80") if g == "Random" or (t not in TAIL and (g in SCALAR_GROUPS or k % 2)) else tail(g, t, "sm_80")
+    for k, (g, t) in enumerate(TABLE)
+]
 NEWER = [(g, t) for g, t in TABLE if g in SCALAR_GROUPS and t in (float16, bfloat16)]
 ARCHITECTURES += [(g, t, "sm_90") if (g, t) in NEWER else tail(g, t, "sm_90") for g, t in TABLE]
 

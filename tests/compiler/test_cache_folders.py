@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 from warp_like.compiler import cache, cache_folders
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners on Windows")
@@ -162,7 +163,7 @@ print(os.listdir("."), cache.directory())
 """
 
 
-@pytest.mark.parametrize("base", [None, "", "relative"])
+@pytest.mark.parametrize("base", crossed([None, "", "relative"], every=3))
 def test_without_a_home_folder_there_is_no_cache_on_disk(tmp_path, base):
     program = tmp_path / "program.py"
     program.write_text(HOMELESS)

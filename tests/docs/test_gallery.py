@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.long_tail import tail
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "docs" / "_ext"))
 
@@ -20,6 +22,8 @@ import tables  # noqa: E402
 
 PICTURE_LIMIT = 1 << 20  # bytes
 EXAMPLES = gallery_pages.names()
+SLOW = {"contour_lines", "dam_break", "halo_exchange", "hourglass", "material_points", "sand", "tailor", "ultrasound"}
+"""Examples that take seconds: the long tail runs them."""
 
 
 def lines_of_code(path: Path) -> int:
@@ -55,7 +59,7 @@ def gallery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(gallery_pages.EXAMPLES))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [tail(name) if name in SLOW else name for name in EXAMPLES])
 def test_example_runs_and_checks_itself(name: str, gallery: None, tmp_path: Path) -> None:
     load(name).main(quick=True, out=tmp_path)
     (made,) = tmp_path.iterdir()

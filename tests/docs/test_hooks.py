@@ -23,7 +23,7 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 WORKFLOWS = {file.stem: file for file in (ROOT / ".github" / "workflows").iterdir()}
 CALLED = {
     "ci": {"build", "lint", "test", "docs", "dist"},
-    "weekly": {"sanitize", "test-versions", "test", "windows"},
+    "weekly": {"sanitize", "test-long", "test-versions", "test", "windows"},
     "wheels": set(),
 }
 """Which targets of the Makefile the jobs of a workflow call."""

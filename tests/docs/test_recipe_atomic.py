@@ -127,6 +127,7 @@ def test_other_rows_run(copy: Path) -> None:
     require_success(copy, "more.py")
 
 
+@pytest.mark.long
 def test_the_tests_find_the_rows(copy: Path) -> None:
     table, builtin = "tests/ir/test_atomics.py", "tests/builtins/test_atomics.py"
     names = ("test_many_threads", "test_on_an_array_of_the_threads_own")

@@ -39,6 +39,7 @@ def test_its_own_tests_pass_and_those_of_the_list(copy: Path) -> None:
     assert count_passed(copy, *files) > 60
 
 
+@pytest.mark.long
 def test_kernels_give_the_same_results_as_before(copy: Path) -> None:
     """The division agrees with NumPy for every type, and random functions with the interpreter."""
     assert count_passed(copy, "tests/builtins/test_reference.py", "-k", "floordiv") >= 1

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import sampled
 
 VALUES = {
     wp.int8: [-128, -1, 0, 127],
@@ -35,7 +36,7 @@ def compare(a: wp.array(dtype=wp.Scalar), b: wp.array(dtype=wp.Scalar), out: wp.
     out[k, 5] = x != y
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(VALUES, 2)))
+@pytest.mark.parametrize(("first", "second"), sampled(list(itertools.permutations(VALUES, 2)), every=2))
 def test_numbers_of_two_types(first, second):
     a, b = (wp.array(VALUES[t], dtype=t) for t in (first, second))
     out = wp.zeros((a.size * b.size, 6), dtype=wp.bool)

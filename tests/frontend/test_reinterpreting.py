@@ -5,6 +5,7 @@ import pytest
 
 import warp_like as wp
 from tests.frontend.support import define, everywhere
+from tests.long_tail import sampled
 
 
 @wp.struct
@@ -65,7 +66,7 @@ OPTIONS = {"lanes": {}, "one lane": {"vector_width": 1}, "debug": {"mode": "debu
 CASES = [(*pair, mode) for pair in PAIRS for mode in OPTIONS if mode == "lanes" or "Mixed" in pair]
 
 
-@pytest.mark.parametrize(("given", "wanted", "mode"), CASES)
+@pytest.mark.parametrize(("given", "wanted", "mode"), sampled(CASES, every=2))
 def test_bits_are_kept(given, wanted, mode):
     source = f"@wp.kernel\ndef k(x: wp.array(dtype={given}), y: wp.array(dtype={wanted})):\n"
     source += f"    i = wp.tid()\n    y[i] = wp.cast(x[i], {wanted})\n"

@@ -15,9 +15,12 @@ from tests.fuzz import derivatives
 from tests.fuzz.arguments import Hosted
 from tests.fuzz.program import Choices, Program, differs, settled
 from tests.fuzz.scalars import Faults, InvalidProgram
+from tests.guarded import Moved, guarded
 
 ALWAYS = {"fuse_fp": False, "cache_kernels": False}
 """The oracle rounds after each operation."""
+BESIDE = ("device", "guarded")
+"""The settings that are none of ``wp.config``."""
 CLOSE = 1e-9
 """How close the values of programs with gradients are, which call functions like the sine."""
 
@@ -40,8 +43,8 @@ class Finding:
 
 @contextlib.contextmanager
 def configured(setting: dict[str, Any]) -> Iterator[None]:
-    """Let ``wp.config`` have these values, and launches run on the device."""
-    names = {n: x for n, x in {**ALWAYS, **setting}.items() if n != "device"}
+    """Let ``wp.config`` have these values, launches run on the device, and new arrays lie at protected pages."""
+    names = {n: x for n, x in {**ALWAYS, **setting}.items() if n not in BESIDE}
     with contextlib.ExitStack() as stack:
         for name, value in names.items():
             setattr(wp.config, name, value)
@@ -50,6 +53,8 @@ def configured(setting: dict[str, Any]) -> Iterator[None]:
             from tests.on_device import on_device
 
             stack.enter_context(on_device("emulated"))
+        if "guarded" in setting:
+            stack.enter_context(guarded(setting["guarded"]))
         yield
 
 
@@ -97,12 +102,15 @@ def _checked(
 ) -> Finding | None:
     memory, args = program.arguments(turn)
     try:
-        hosted = Hosted(args, names)
+        moved = Moved(args, setting["guarded"]) if "guarded" in setting else None
+        hosted = Hosted(moved.args if moved else args, names)
         if setting.get("device") == "interpreter":
             interpreted(names["k"], program.grids[turn], hosted.args)
         else:
             exec(program.call, {**names, "wp": wp, "np": np, "dims": program.grids[turn], "args": hosted.args})
         hosted.fetch()
+        if moved:
+            moved.back()
         for k, (got, wanted) in enumerate(zip(memory, right.memory, strict=True)):
             a, b = settled(program, k, got, wanted, right.choices)
             rtol = CLOSE if program.gradients else 0.0

@@ -6,8 +6,10 @@ named by module, that check all by themselves and raise.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 from tests.fuzz.crowds import crowds
 from tests.fuzz.edges import edges
@@ -25,7 +27,9 @@ from tests.fuzz.reused import control
 from tests.fuzz.sums import sums
 from tests.fuzz.threads import threads
 from tests.fuzz.tiles import tile_gradients, tiles
+from tests.fuzz.vectors import vectors
 from tests.fuzz.views import views
+from tests.guarded import IS_SUPPORTED
 
 GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
     "control": control,
@@ -35,6 +39,7 @@ GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
     "threads": threads,
     "parts": parts,
     "gradients": gradients,
+    "vectors": vectors,
     "views": views,
     "crowds": crowds,
     "maps": maps,
@@ -50,7 +55,10 @@ CHECKS = {
     "ir": "tests.fuzz.reused:compiled_ir",
     "dual": "tests.fuzz.reused:dual_numbers",
     "tapes": "tests.runtime.autodiff.random_tapes:check",
+    "captured": "tests.runtime.autodiff.random_tapes:check_captured",
+    "typed": "tests.runtime.autodiff.random_views:check",
     "graphs": "tests.runtime.launching.random_graphs:check",
+    "loops": "tests.passes.spmd.random_loops:check",
     "matrices": "tests.sparse.random_matrices:check",
 }
 KNOWN: dict[str, str] = {
@@ -66,8 +74,20 @@ WRONG: frozenset[str] = frozenset()
 ALLOWED = frozenset(KNOWN) - WRONG
 
 
-def check_named(kind: str) -> Callable[[int], None]:
+def generated(kind: str, seed: int, known: frozenset[str] = ALLOWED) -> Program:
+    """A program of a kind; under most settings its arrays begin or end at protected pages."""
+    program = GENERATORS[kind](seed, known)
+    edges = [None, "end", "begin"]
+
+    def guarded(number: int, setting: dict[str, Any]) -> dict[str, Any]:
+        edge = edges[(seed + number) % 3]
+        return setting if edge is None or not IS_SUPPORTED or "device" in setting else {**setting, "guarded": edge}
+
+    return dataclasses.replace(program, settings=tuple(guarded(k, s) for k, s in enumerate(program.settings)))
+
+
+def check_named(kind: str) -> Callable[[int], object]:
     """The function of ``CHECKS``."""
     module, name = CHECKS[kind].split(":")
-    found: Callable[[int], None] = getattr(importlib.import_module(module), name)
+    found: Callable[[int], object] = getattr(importlib.import_module(module), name)
     return found

@@ -26,8 +26,11 @@ class Family:
 class Types:
     """``wp.types``."""
 
-    def vector(self, length: Any, dtype: Any) -> Family:
-        return Family("vector")
+    def vector(self, length: Any, dtype: Any) -> Family | AggregateType:
+        return AggregateType("vec", (length,), dtype) if isinstance(length, int) else Family("vector")
+
+    def matrix(self, shape: tuple[int, int], dtype: Any) -> AggregateType:
+        return AggregateType("mat", shape, dtype)
 
 
 def chosen(overloads: list[tuple[Any, list[Any]]], args: Sequence[Any]) -> tuple[Any, list[Any]]:

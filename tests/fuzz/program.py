@@ -25,7 +25,8 @@ class Program:
         setup: Text that sets ``memory``, the arrays that are compared, and ``args``; it knows ``np``, ``dims``,
             ``turn``, the number of the launch, and the classes of ``arguments.py``.
         grids: The grids that the kernel is launched on, each on new arguments.
-        settings: What is tried: values of ``wp.config``, and ``device``.
+        settings: What is tried: values of ``wp.config``, ``device``, and ``guarded``, at which edge of protected pages
+            arrays lie.
         gradients: The positions of the float64 arrays whose gradients are compared, too.
         refusals: Words of messages with which the compiler may refuse the program.
         call: What the host does with the arguments, if it is no launch of ``k``.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.checking import ALWAYS, Finding, by_oracle
+from tests.fuzz.checking import ALWAYS, BESIDE, Finding, by_oracle
 from tests.fuzz.program import Program
 from tests.fuzz.scalars import InvalidProgram
 
@@ -126,7 +126,7 @@ def literal(a: np.ndarray[Any, Any]) -> str:
 def reproducer(program: Program, finding: Finding) -> str:
     """The text of the file."""
     setting = finding.setting if finding.setting is not None else program.settings[0]
-    names = {n: x for n, x in {**ALWAYS, **setting}.items() if n != "device"}
+    names = {n: x for n, x in {**ALWAYS, **setting}.items() if n not in BESIDE}
     turn = min(finding.turn, len(program.grids) - 1)
     try:
         launch = _checked_launch(program, finding, turn)
@@ -147,7 +147,7 @@ def reproducer(program: Program, finding: Finding) -> str:
 
 def _checked_launch(program: Program, finding: Finding, turn: int) -> str:
     right = by_oracle(program, turn)
-    if "second" in finding.kind:
+    if "second" in finding.kind or "guarded" in (finding.setting or program.settings[0]):
         return SECOND.format(program=program)
     if "derivative" in finding.kind or (program.gradients and finding.kind.startswith("raises")):
         from tests.fuzz import derivatives

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.fuzz import report
 from tests.fuzz.checking import Finding
-from tests.fuzz.kinds import ALLOWED, CHECKS, GENERATORS, KNOWN
+from tests.fuzz.kinds import ALLOWED, CHECKS, GENERATORS, KNOWN, generated
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.worker import Worker
 
@@ -46,7 +46,7 @@ class Session:
         worker = Worker(self.options.limit)
         while (job := self.next_job()) is not None:
             seed, kind = job
-            program = GENERATORS[kind](seed, self.known) if kind in GENERATORS else None
+            program = generated(kind, seed, self.known) if kind in GENERATORS else None
             found = worker(program if program is not None else (kind, seed))
             with self.lock:
                 self.counts[kind] += 1

@@ -15,7 +15,7 @@ import pytest
 from tests.frontend.support import define
 from tests.fuzz import checking, report
 from tests.fuzz.checking import Finding, check
-from tests.fuzz.kinds import ALLOWED, CHECKS, GENERATORS, KNOWN, WRONG, check_named
+from tests.fuzz.kinds import CHECKS, GENERATORS, KNOWN, WRONG, check_named, generated
 from tests.fuzz.program import Program
 from tests.fuzz.scalars import InvalidProgram
 from tests.fuzz.shrink import shrunk
@@ -30,6 +30,7 @@ PROGRAMS = {
     "threads": 24,
     "parts": 9,
     "gradients": 6,
+    "vectors": 12,
     "views": 18,
     "crowds": 6,
     "maps": 6,
@@ -41,14 +42,14 @@ PROGRAMS = {
     "tiles": 24,
     "tile_gradients": 1,
 }
-BLOCK = 3
+BLOCK = 2
 """How many programs one test runs."""
 
 
 def blocks(kind: str) -> list[Any]:
-    """The first seed of each block of a kind: the suite runs an eighth of the blocks, the long tail the others."""
+    """The first seed of each block of a kind: the suite runs a twelfth of the blocks, the long tail the others."""
     firsts = range(0, PROGRAMS[kind], BLOCK)
-    few = (len(firsts) + 7) // 8
+    few = (len(firsts) + 11) // 12
     return [*((kind, first) for first in firsts[:few]), *(tail(kind, first) for first in firsts[few:])]
 
 
@@ -93,7 +94,7 @@ def few(settings: tuple[dict[str, Any], ...], seed: int) -> tuple[dict[str, Any]
 def test_programs(kind: str, first: int, request: pytest.FixtureRequest) -> None:
     told = 0
     for seed in range(first, min(first + BLOCK, PROGRAMS[kind])):
-        program = GENERATORS[kind](seed, ALLOWED)
+        program = generated(kind, seed)
         program = dataclasses.replace(program, settings=few(program.settings, seed))
         if request.config.getoption("--device") != "cpu":  # which takes the place of the emulation
             program = dataclasses.replace(program, settings=tuple(s for s in program.settings if "device" not in s))

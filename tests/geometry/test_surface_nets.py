@@ -7,6 +7,7 @@ from scipy.spatial import cKDTree
 import warp_like as wp
 import warp_like.geometry
 from tests.geometry.surfaces import add_squares, area, grid, open_edges, surrounded, volume
+from tests.long_tail import crossed, name
 from warp_like.geometry import cube_cases
 
 Nets = wp.geometry.IsoSurfaceNets
@@ -86,8 +87,11 @@ def test_the_cases():
             assert all(f is None for f in twice[255 - case])
 
 
-@pytest.mark.parametrize("shape", [(2, 2, 2), (3, 3, 2), (3, 4, 33), (6, 7, 64), (4, 3, 65), (12, 11, 14)], ids=str)
-@pytest.mark.parametrize("signs_alone", [False, True])
+@pytest.mark.parametrize(
+    ("signs_alone", "shape"),
+    crossed([False, True], [(2, 2, 2), (3, 3, 2), (3, 4, 33), (6, 7, 64), (4, 3, 65), (12, 11, 14)], every=3),
+    ids=name,
+)
 def test_noise(shape, signs_alone):
     """All cases beside each other: closed inside, at most two faces at an edge, each vertex used."""
     field = RNG.uniform(-1, 1, shape).astype(np.float32)

@@ -5,6 +5,7 @@ import pytest
 
 import warp_like as wp
 from tests.interop.block_kernels import centred, centred_np, moments, moments_np
+from tests.long_tail import crossed
 from tests.runtime.launching.test_cpu_blocks import cpu_blocks
 
 torch = pytest.importorskip("torch")
@@ -19,8 +20,7 @@ def made(kernel, **how):
         return wp.torch_op(kernel, name=f"blocks::{kernel.key}", **how)
 
 
-@pytest.mark.parametrize("n", [1, 4, 7, 130])
-@pytest.mark.parametrize("threads", [None, 1, 2, 31])
+@pytest.mark.parametrize(("threads", "n"), crossed([None, 1, 2, 31], [1, 4, 7, 130], every=2))
 def test_each_block_is_centred(threads, n):
     op = made(centred, block_dim=threads)
     x = torch.tensor(numbers(n), requires_grad=True)

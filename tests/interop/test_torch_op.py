@@ -232,6 +232,7 @@ def test_export():
     assert program.module()(torch.ones(5)).tolist() == [3.5] * 5
 
 
+@pytest.mark.long
 def test_an_exported_program_runs_in_another_process(tmp_path):
     class Model(torch.nn.Module):
         def __init__(self):

@@ -21,6 +21,7 @@ void (*wl_stack_grow)(Context*, int64_t);
 void (*wl_poll)(Context*);
 int32_t (*wl_is_live)(uint64_t, int32_t);
 void* (*wl_local_memory)(Context*, int64_t);
+char* (*wl_lane_partials)(Context*, char*, int64_t, int32_t, int32_t);
 int32_t (*wl_tree_ray)(uint64_t, uint64_t, uint64_t, uint64_t, int32_t, float, float, float, float, float, float, float,
                        int32_t, int32_t);
 int32_t (*wl_tree_point)(uint64_t, uint64_t, uint64_t, uint64_t, int32_t, float, float, float, float);

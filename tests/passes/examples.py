@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tests.ir_builder import branch, loop, start, tid
+from warp_like.base.contract import ObjectKind
 from warp_like.builtins import loops
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.rewrite import clone_function
-from warp_like.ir.types import Array, Struct, Tile, Vec, bool_, float32, int32, int64
+from warp_like.ir.types import Array, Struct, Tile, Vec, bool_, float32, int32, int64, uint64
 from warp_like.passes import (
     blocks,
     checks,
@@ -34,6 +35,7 @@ from warp_like.passes import (
     lower_large_values,
     lower_slices,
     nested_arrays,
+    object_order,
     read_in_place,
     unroll,
 )
@@ -49,7 +51,7 @@ from warp_like.passes.ad import (
     value_gradients,
 )
 from warp_like.passes.runner import DEFAULT
-from warp_like.passes.spmd import coarsening, consecutive, flatten_grid, widen, widen_loops
+from warp_like.passes.spmd import coarsening, consecutive, filter_loops, flatten_grid, widen, widen_loops
 from warp_like.passes.team import bodies, spread
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
@@ -432,6 +434,33 @@ def _columns() -> Function:
     return f
 
 
+def _near() -> Function:
+    """A sum over those numbers that a polynomial of the distance finds near."""
+    f, b = start(x=X, out=X, n=int32)
+    (x, out, n), i = f.params, tid(b)
+    with loop(b, 0, n, init=[b.constant(0.0, float32)]) as sums:
+        d = b.sub(b.load(x, [sums.i]), b.load(x, [i]))
+        square = b.mul(d, d)
+        far = b.add(square, b.mul(square, b.add(square, b.mul(d, square))))
+        (total,) = sums.carried
+        sums.next = branch(b, b.lt(far, 0.5), lambda: (b.add(total, d),), lambda: (total,))
+    b.store(out, [i], sums.results[0])
+    b.yield_()
+    return f
+
+
+def _of_points() -> Function:
+    """Each thread reads a point of its own, and the number of points in a hash grid."""
+    f, b = start(grid=uint64, x=Array(Vec(3, float32), 1), out=X)
+    (grid, x, out), i = f.params, tid(b)
+    words = ops.AtAddress(grid, (b.constant(9, int64),), constant=True, kind=ObjectKind.HASH_GRID)
+    count = b.load(b.insert(words, Array(uint64, 1)).result, [b.index(7)])
+    b.store(out, [i], b.mul(b.extract(b.load(x, [i]), b.index(0)), b.cast(count, float32)))
+    b.yield_()
+    f.tid_ndim = 1
+    return f
+
+
 EXAMPLES: dict[str, Example] = {
     "inline": Example(inline, inline.inline, _calls, lambda: [floats()]),
     "flatten_structs": Example(flatten_structs, flatten_structs.flatten_structs, _structs),
@@ -499,6 +528,8 @@ EXAMPLES: dict[str, Example] = {
         flatten_grid, flatten_grid.flatten_grid, _rows, lambda: [floats(), np.zeros((4, 4), np.float32)], (4, 4)
     ),
     "widen": Example(widen, lambda f: widen.widen(f, 4), _scaled),
+    "filter_loops": Example(filter_loops, lambda f: filter_loops.filter_loops(f, 128), _near),
+    "in_object_order": Example(object_order, lambda f: object_order.in_object_order(f, f.params[0]), _of_points),
     "widen_loops": Example(widen_loops, lambda f: widen_loops.widen_loops(f, 128, 16), _columns),
     "load_consecutively": Example(consecutive, consecutive.load_consecutively, lambda: widen.widen(_row_sums(), 4)),
 }

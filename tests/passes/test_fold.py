@@ -210,6 +210,27 @@ def test_integer_identities() -> None:
     assert folded(lambda b, c: b.where(c, b.true(), false(b)), c=bool_)[0].hint == "c"
 
 
+@pytest.mark.parametrize("t", [float32, float64])
+def test_a_root_is_zero_where_its_argument_is(t: Any) -> None:
+    for fn in ("eq", "ne"):
+        for swapped in (False, True):
+
+            def build(b: Emitter, x: Value, fn: str = fn, swapped: bool = swapped) -> Value:
+                pair = [b.sqrt(x), b.constant(0.0, t)]
+                return b.apply(fn, *(pair[::-1] if swapped else pair))
+
+            got, _ = folded(build, x=t)
+            assert isinstance(got.op, ops.Apply)
+            assert got.op.fn == fn
+            assert "x" in [a.hint for a in got.op.args], "the root is not needed"
+    with np.errstate(invalid="ignore"):
+        x = np.array([0.0, -0.0, 1e-45, 4.0, -1.0, np.inf, np.nan], str(t))
+        np.testing.assert_array_equal(np.sqrt(x) == 0.0, x == 0.0)
+    kept, _ = folded(lambda b, x: b.eq(b.sqrt(x), b.constant(1.0, t)), x=t)
+    assert isinstance(kept.op, ops.Apply)
+    assert "x" not in [a.hint for a in kept.op.args]
+
+
 def test_casts_that_lose_nothing_cancel() -> None:
     assert folded(lambda b, i: b.cast(b.cast(i, int64), int32), i=int32)[0].hint == "i"
     assert folded(lambda b, i: b.cast(b.cast(i, int32), uint8), i=uint8)[0].hint == "i"

@@ -197,7 +197,7 @@ def test_in_lanes(kernel: Any, few_in_registers: Any) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-12)  # lanes add up before they meet memory
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", crossed(KERNELS, every=2))
 def test_on_cuda(kernel: Any, few_in_registers: Any) -> None:
     f = build(kernel)
     wanted = results(f, arguments())
@@ -209,7 +209,7 @@ def test_on_cuda(kernel: Any, few_in_registers: Any) -> None:
     assemble(to_ptx(got, cuda_target("sm_80"), Lowering()), "sm_80")
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", crossed(KERNELS, every=2))
 def test_gradients_are_the_same(kernel: Any, few_in_registers: Any) -> None:
     f = build(kernel)
     few_in_registers(10**6)
@@ -235,7 +235,7 @@ def _with_adjoints(f: Function) -> list[Any]:
     return [*args, *grads, *copies]
 
 
-@pytest.mark.parametrize("kernel", [k for k in KERNELS if k is not updates])
+@pytest.mark.parametrize("kernel", crossed([k for k in KERNELS if k is not updates], every=2))
 def test_tangents_are_the_same(kernel: Any, few_in_registers: Any) -> None:
     f = build(kernel)
     tangents = [arguments(k + 7)[k] for k in WRT]

@@ -38,6 +38,13 @@ def test_input_stays_and_meaning_too() -> None:
     assert_same(f, got, args, (4,))
 
 
+def test_an_owned_function_is_changed_in_place_to_the_same() -> None:
+    f, wanted = _kernel(), finish(optimise(prepare(_kernel())))
+    for stage in (prepare, optimise, finish):
+        assert stage(f, owned=True) is f
+    assert print_function(f) == print_function(wanted)
+
+
 def test_nothing_is_left_to_expand() -> None:
     got = finish(_kernel())
     for o in got.body.walk():

@@ -51,6 +51,19 @@ def test_pass_keeps_meaning(name: str, f: Function) -> None:
     assert print_function(f) == before
 
 
+@settings(max_examples=examples(60, few=15), deadline=None)
+@given(f=functions())
+def test_passes_that_are_left_out_would_change_nothing(f: Function) -> None:
+    f = prepare(f)
+    for stage in (optimise, finish):
+        f = stage(f, owned=True)
+        assert f.settled
+        for name in f.settled:
+            g = clone_function(f)
+            PASSES[name](g)
+            assert print_function(g) == print_function(f), name
+
+
 @settings(max_examples=examples(80, few=35), deadline=None)
 @given(f=functions())
 def test_pipeline_keeps_meaning(f: Function) -> None:

@@ -77,6 +77,31 @@ def test_a_pass_may_give_another_function_or_say_that_nothing_changed() -> None:
     assert run.function is second
 
 
+def test_a_pass_runs_again_when_another_one_has_changed_something() -> None:
+    f, ran = _unused_negation(), list[str]()
+
+    def noted(name: str, result: bool, change: bool = False) -> Callable[[Function], bool]:
+        def apply(g: Function) -> bool:
+            ran.append(name)
+            if change:
+                g.body.ops = [*g.body.ops[:1], *g.body.ops[1:]][:-2] + g.body.ops[-1:]
+            return result
+
+        return apply
+
+    run = Runner("optimise", f, Options())
+    assert run("fold", noted("fold", True)) is True
+    assert run("fold", noted("again", True)) is False
+    assert run("licm", noted("licm", True)) is True  # which says so, and changes nothing
+    assert run("fold", noted("again", True)) is False
+    assert run("dce", noted("dce", True, change=True)) is True
+    assert run("licm", noted("again", True)) is False
+    assert run("cse", noted("cse", True, change=True)) is True
+    for name in ("dce", "fold", "licm"):
+        assert run(name, noted(name, True)) is True
+    assert ran == ["fold", "licm", "dce", "cse", "dce", "fold", "licm"]
+
+
 def test_a_pass_that_is_not_listed_is_not_run() -> None:
     with pytest.raises(AssertionError, match="ROUTE does not list widen"):
         Runner("optimise", _unused_negation(), Options())("widen", fold)
@@ -145,7 +170,7 @@ def test_a_stage_of_a_kernel_runs_again_to_name_the_pass(crashes: bool, monkeypa
 def test_a_function_is_verified_where_a_pass_or_a_rule_may_have_changed_what_holds(monkeypatch) -> None:
     checked: list[int] = []
     monkeypatch.setattr(runner, "verify", lambda f, rules: checked.append(len(rules)))
-    run = Runner("optimise", _unused_negation(), Options(verify=True))
+    run = Runner("prepare", _unused_negation(), Options(verify=True))
 
     def is_verified_after(change: Callable[[Block], object]) -> bool:
         def apply(f: Function) -> Function:
@@ -153,7 +178,7 @@ def test_a_function_is_verified_where_a_pass_or_a_rule_may_have_changed_what_hol
             return f
 
         before = len(checked)
-        run("fold", apply)
+        run("unroll", apply)
         return len(checked) > before
 
     assert is_verified_after(lambda b: None)  # nothing is known of the function yet
@@ -162,7 +187,7 @@ def test_a_function_is_verified_where_a_pass_or_a_rule_may_have_changed_what_hol
     assert is_verified_after(lambda b: b.params.append(Value(float32)))
     assert is_verified_after(lambda b: setattr(b.ops[-1], "values", (b.params[0],)))
     assert not is_verified_after(lambda b: None)
-    monkeypatch.setitem(stages.ESTABLISHED, "fold", (stages.NO_CALLS,))
+    monkeypatch.setitem(stages.ESTABLISHED, "unroll", (stages.NO_CALLS,))
     assert is_verified_after(lambda b: None)
     assert checked == [0, 0, 0, 0, 1]
 

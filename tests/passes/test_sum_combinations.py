@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 
 KINDS = ("own", "next", "first", "given", "gathered", "reversed", "old")
 SIZES = (1, 7, 15, 16, 17, 31, 33, 64, 100)
@@ -101,8 +102,7 @@ def check(dtype, kinds, width, masked, shape=()):
         wp.config.vector_width = 0
 
 
-@pytest.mark.parametrize("width", [0, 1, 8])
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize(("number", "width"), crossed(range(len(CASES)), [0, 1, 8], every=2))
 def test_additions_of_several_kinds(number, width):
     masked = bool((number + width) % 2)
     check(DTYPES[(number + width) % len(DTYPES)], CASES[number], width, masked)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.interpreter import evaluate
 from tests.ir_builder import count, expect, loop, start
 from warp_like.ir import ops
 from warp_like.ir.core import Function
-from warp_like.ir.types import float32, int32
+from warp_like.ir.types import Tile, float32, int32
 from warp_like.passes.pipeline import Options, prepare
 from warp_like.passes.unroll import unroll
 
@@ -94,3 +96,25 @@ def test_large_inner_loops_keep_the_outer_one() -> None:
     got = prepare(f, Options(max_unrolled_ops=100))
     assert count(got, ops.For) == 1
     assert evaluate(got, [1]) == wanted
+
+
+def _rows(rows: int, columns: int, *, reads: bool = False) -> Function:
+    """A tile made row by row; with ``reads``, each element from the one before."""
+    f, b = start("f", "func", (Tile((rows, columns), int32),), n=int32)
+    made = b.zero(Tile((rows, columns), int32))
+    with loop(b, 0, rows, init=[made]) as outer:
+        with loop(b, 0, columns, init=outer.carried) as inner:
+            (t,) = inner.carried
+            x = b.extract(t, outer.i, b.mul(inner.i, 0)) if reads else f.params[0]
+            inner.next = (b.insert_component(t, b.add(x, inner.i), outer.i, inner.i),)
+        outer.next = inner.results
+    b.yield_(*outer.results)
+    return f
+
+
+def test_rows_of_a_tile_stay_loops() -> None:
+    for f, left in ((_rows(16, 16), 2), (_rows(20, 9), 2), (_rows(20, 4), 1), (_rows(20, 9, reads=True), 1)):
+        wanted = evaluate(f, [3])
+        got = prepare(f)
+        assert count(got, ops.For) == left
+        np.testing.assert_array_equal(evaluate(got, [3]), wanted)

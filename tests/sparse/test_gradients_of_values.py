@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 from tests.sparse.matrices import dense, entries, random
 from warp_like.sparse import (
     bsr_assign,
@@ -79,8 +80,7 @@ def test_products_with_vectors(shape):
     check(multiply, values, x, y)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("topology", ["compact", "masked", "padded"])
+@pytest.mark.parametrize(("topology", "shape"), crossed(["compact", "masked", "padded"], SHAPES, every=2))
 def test_sums_and_products(shape, topology):
     first, second = entries(1, (6, 5), 14, shape), entries(2, (6, 5), 10, shape)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 from tests.sparse.matrices import block, dense, entries, summed
 from warp_like.sparse import (
     BSR_STATUS_ROW_CAPACITY_EXCEEDED,
@@ -34,7 +35,7 @@ def test_entries_are_summed(shape, size, n):
     np.testing.assert_array_equal(A.uncompress_rows().numpy(), np.repeat(range(size[0]), np.diff(A.offsets.numpy())))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)])
+@pytest.mark.parametrize("shape", crossed([(1, 1), (1, 2), (2, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)], every=2))
 def test_blocks_of_all_shapes(shape):
     size = (5, 6)
     rows, columns, blocks = entries(3, size, 20, shape)

@@ -18,6 +18,7 @@ from warp_like.backend.llvm_tools import (
     parsed,
     simplify,
     tidy,
+    without_strength_reduction,
 )
 from warp_like.base import log
 
@@ -81,7 +82,9 @@ def _emitted(
             simplify(module, machine, level=2 if lowered.has_lines else 1)
         else:
             optimize(llvm, module, machine, vectorize=vectorize, unroll=unroll)
-        return emit(machine, module)
+            return emit(machine, module)
+        with without_strength_reduction(llvm, machine):
+            return emit(machine, module)
 
 
 @functools.lru_cache(maxsize=8)

@@ -39,10 +39,13 @@ FIRST_FAULT = 16
 """The first number of an error that the compiler gives out (``base/faults.py``); below are ``RunError``'s."""
 
 STRUCT_CODE = 0xFF
-"""The lowest byte of the type code of a struct, in place of a ``Scalar``; above is the struct's own number."""
+"""The lowest byte of the type code of a struct, in place of a ``Scalar``; above are its alignment and its number."""
 
 ROWS_BIT, COLUMNS_BIT, KIND_BIT = 8, 16, 24
 """Where a type code (``ir.layout.type_code``) has the rows, the columns and the ``ElementKind``."""
+
+ALIGN_BIT, NUMBER_BIT = 8, 10
+"""Where the type code of a struct has the logarithm of its alignment, at most 8 bytes, and its number."""
 
 
 class Cases:

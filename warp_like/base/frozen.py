@@ -69,11 +69,16 @@ class Frozen:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(other) is type(self) and self.as_tuple() == other.as_tuple()
+        if type(other) is not type(self):
+            return False
+        mine, others = self.__dict__, other.__dict__
+        if len(mine) == len(others) == len(self._fields_):
+            return mine == others
+        return self.as_tuple() == other.as_tuple()  # one of them holds a cached property, too
 
     def __hash__(self) -> int:
         try:
-            return int(self._hash)
+            return self._hash
         except AttributeError:
             found = hash((type(self), self.as_tuple()))
             object.__setattr__(self, "_hash", found)

@@ -8,7 +8,7 @@ from warp_like.builtins.device import bvh as device
 from warp_like.builtins.hash_grid import PRIVATE
 from warp_like.builtins.spec import Inline, NoGradient, Special, builtin, declare_row
 from warp_like.ir.objects import BVH_QUERY as QUERY
-from warp_like.ir.types import Vec, bool_, float32, int32, uint64
+from warp_like.ir.types import Vec, bool_, float32, int32, int64, uint64
 
 GROUP = "Geometry"
 VEC3 = Vec(3, float32)
@@ -32,12 +32,31 @@ _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
     ),
     ("_outside", device.outside, {"low": float32, "high": float32, "x": float32}, float32),
     ("_box_distance_sq", device.box_distance_sq, {"low": VEC3, "high": VEC3, "p": VEC3}, float32),
+    ("_bvh_box_at", device.box_at, {"boxes": uint64, "at": int32}, (VEC3, VEC3)),
+    ("_boxes_meet", device.boxes_meet, {"boxes": uint64, "at": int32, "low": VEC3, "high": VEC3}, bool_),
     ("_bvh_meets", device.meets, {"q": QUERY, "boxes": uint64, "at": int32, "max_dist": float32}, bool_),
 )
 for _name, _body, _taken, _given in _BODIES:
     declare_row(
         _name, Inline(_body, called=True), _taken, _given, group=PRIVATE, adjoint=FOUND, doc="Walk through a tree."
     )
+
+
+declare_row(
+    "_bvh_next_in_box",
+    Inline(device.next_in_box, native="wl_next_in_box"),
+    {
+        "nodes": uint64,
+        "boxes": uint64,
+        **dict.fromkeys(("node", "stop", "current", "end"), int32),
+        "low": VEC3,
+        "high": VEC3,
+    },
+    int64,
+    group=PRIVATE,
+    adjoint=FOUND,
+    doc="Walk through a tree to the next item that a box meets.",
+)
 
 
 def _example(call: str, after: str = "") -> str:

@@ -38,8 +38,8 @@ def _polynomial(b: Emitter, x: Value, coefficients: Sequence[float]) -> Value:
 def _inverse(b: Emitter, a: Value, q: Value) -> Value:
     """The ``y >= 0`` with ``erf(y) = a`` and ``erfc(y) = q = 1 - a``; both are given so that neither cancels."""
     double = a.type == float64
-    steps = 3 if double else 1
-    tiny = 2.3e-308 if double else 1.2e-38
+    steps = 2 if double else 1
+    tiny = 2.0**-1022 if double else 2.0**-126
     near = b.max(q, tiny)  # the logarithms below stay finite; the end is put right by _with_ends
     w = b.neg(b.log(b.mul(near, b.add(a, 1.0))))
     log_q = b.log(near)
@@ -55,10 +55,11 @@ def _inverse(b: Emitter, a: Value, q: Value) -> Value:
     for _ in range(1 if not double else 2):  # Halley's method on erf(y) = a
         r = b.mul(b.mul(b.sub(b.erf(central), a), 1.0 / SLOPE), b.exp(b.mul(central, central)))
         central = b.sub(central, b.div(r, b.add(b.mul(central, r), 1.0)))
-    for _ in range(steps):  # Newton's method on log(erfc(y)) = log(q)
-        log_erfc = b.log(b.max(b.erfc(tail), tiny))
+    for _ in range(steps):  # Halley's method on log(erfc(y)) = log(q), whose second derivative is about -2 for large y
+        log_erfc = b.log(b.max(b.erfc(tail), tiny / 16.0))  # the start may be beyond the end
         gain = b.mul(b.exp(b.add(log_erfc, b.mul(tail, tail))), 1.0 / SLOPE)
-        tail = b.add(tail, b.mul(b.sub(log_erfc, log_q), gain))
+        change = b.mul(b.sub(log_erfc, log_q), gain)
+        tail = b.add(tail, b.mul(change, b.sub(1.0, b.div(b.mul(change, 0.5), b.max(tail, 0.25)))))
     return b.select(b.lt(a, 0.5), central, tail)
 
 

@@ -33,6 +33,7 @@ _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
         QUERY,
     ),
     ("_hash_grid_next_row", device.next_row, {"q": QUERY}, (bool_, QUERY)),
+    ("_hash_grid_first_row", device.first_row, {"q": QUERY}, (bool_, QUERY)),
     ("_first_of_group", device.first_of_group, {"groups": uint64, "lo": int32, "hi": int32, "group": int64}, int32),
 )
 for _name, _body, _taken, _given in _BODIES:

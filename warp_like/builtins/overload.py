@@ -13,6 +13,8 @@ The lowering forms, in order of preference:
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -119,7 +121,8 @@ class Overload(Frozen):
     """One row: a signature of a builtin with all that is known of it.
 
     ``assigns`` names parameters that a call changes: the last results are the new values of the variables given there.
-    ``example`` is code for the reference page, for builtins that the host can't call.
+    ``example`` is code for the reference page, for builtins that the host can't call. ``text`` is the docstring as it
+    stands in the source.
     """
 
     name: str
@@ -127,7 +130,7 @@ class Overload(Frozen):
     params: tuple[str, ...]
     patterns: tuple[Pattern, ...]
     result: Pattern | tuple[Pattern, ...] | None
-    doc: str
+    text: str
     lower: Lowering
     adjoint: Adjoint
     ref: Callable[..., Any] | None
@@ -137,6 +140,11 @@ class Overload(Frozen):
     __eq__ = object.__eq__  # a row is itself alone
     __hash__ = object.__hash__
     example: str = ""
+
+    @functools.cached_property
+    def doc(self) -> str:
+        """The documentation. Cleaning that of all rows would be a tenth of what loading the tables takes."""
+        return inspect.cleandoc(self.text)
 
     def match(self, args: Sequence[Argument]) -> Resolved | int:
         """Return the types of a call with ``args``, or the position of the first argument that does not fit."""

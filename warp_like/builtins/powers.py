@@ -127,7 +127,8 @@ def _pow_adjoint(b: Emitter, g: Value, out: Value, x: Value, y: Value) -> Adjoin
     if exponent is not None:
         return b.mul(g, _constant_slope(b, out, x, exponent)), None
     zero, one = b.zero(g.type), b.constant(1.0, g.type)
-    singular = b.bit_or(b.eq(y, 0.0), b.bit_and(b.eq(x, 0.0), b.lt(y, 1.0)))
+    undefined = b.bit_and(b.lt(x, 0.0), b.ne(y, b.rint(y)))
+    singular = b.bit_or(undefined, b.bit_or(b.eq(y, 0.0), b.bit_and(b.eq(x, 0.0), b.lt(y, 1.0))))
     slope = b.mul(y, b.pow(b.select(singular, one, x), b.sub(y, 1.0)))
     positive = b.gt(x, 0.0)
     growth = b.mul(out, b.log(b.select(positive, x, one)))
@@ -135,13 +136,16 @@ def _pow_adjoint(b: Emitter, g: Value, out: Value, x: Value, y: Value) -> Adjoin
 
 
 def _constant_slope(b: Emitter, out: Value, x: Value, y: float) -> Value:
-    """The derivative of ``x**y``, which is ``out``, for a constant ``y``; 0 where ``x = 0`` and ``y < 1``."""
-    zero = b.zero(x.type)
+    """The derivative of ``x**y``, which is ``out``, for a constant ``y``; 0 where it does not exist."""
+    zero, one = b.zero(x.type), b.constant(1.0, x.type)
     if y == 0.0:
         return zero
     if y >= 1.0:
-        return b.mul(b.pow(x, y - 1.0), y)
-    singular, one = b.eq(x, 0.0), b.constant(1.0, x.type)
+        if y.is_integer():
+            return b.mul(b.pow(x, y - 1.0), y)
+        undefined = b.lt(x, 0.0)
+        return b.select(undefined, zero, b.mul(b.pow(b.select(undefined, one, x), y - 1.0), y))
+    singular = b.eq(x, 0.0) if y.is_integer() else b.le(x, 0.0)
     if y == 0.5:
         slope = b.div(b.constant(0.5, x.type), b.select(singular, one, out))
     elif y == -1.0:
@@ -169,6 +173,7 @@ def pow(x: F, y: F) -> F:
     Where ``y`` is a constant such as 2.0, 0.5 or -1.0, this is as fast as the multiplications, the root or the
     division that it stands for.
 
-    The gradient with respect to ``x`` is ``y * x**(y - 1)``, for a negative ``x`` too, and 0 where ``x = 0`` and
-    ``y < 1``. That with respect to ``y`` is 0 where ``x <= 0``.
+    The gradient with respect to ``x`` is ``y * x**(y - 1)``, for a negative ``x`` and an integer ``y`` too; it is 0 for
+    a negative ``x`` and any other ``y``, and where ``x = 0`` and ``y < 1``. That with respect to ``y`` is 0 where
+    ``x <= 0``.
     """

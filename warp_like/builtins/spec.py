@@ -69,9 +69,9 @@ def builtin(
             name=name or signature.__name__.rstrip("_"),
             group=group,
             params=params,
-            patterns=() if special else tuple(hints[p] for p in params),
+            patterns=() if special else tuple([hints[p] for p in params]),
             result=None if special else hints.get("return"),
-            doc=inspect.cleandoc(signature.__doc__ or ""),
+            text=signature.__doc__ or "",
             lower=lower,
             adjoint=adjoint,
             ref=ref,
@@ -79,35 +79,40 @@ def builtin(
             assigns=assigns,
             example=example,
         )
-        REGISTRY.setdefault(row.name, []).append(row)
-        if isinstance(lower, Inline) and lower.outlined:
-            OUTLINED.add(row.name)
-        if assigns:
-            ASSIGNING.add(row.name)
+        _add(row)
         return signature
 
     return decorate
 
 
+def _add(row: Overload) -> None:
+    REGISTRY.setdefault(row.name, []).append(row)
+    if isinstance(row.lower, Inline) and row.lower.outlined:
+        OUTLINED.add(row.name)
+    if row.assigns:
+        ASSIGNING.add(row.name)
+
+
 def declare_row(
     name: str, lower: Lowering, params: Mapping[str, Any], result: Any, *, group: str, doc: str, **more: Any
 ) -> None:
-    """Declare a row whose signature is data: ``params`` gives names and patterns, ``more`` goes to ``builtin``.
+    """Declare a row whose signature is data: ``params`` gives names and patterns, ``more`` is as for ``builtin``.
 
     For rows that differ in little, and for those that only the bodies of others use.
     """
-    space: dict[str, Any] = {}
-    exec(f"def signature({', '.join(params)}): pass", space)
-    signature = space["signature"]
-    signature.__annotations__ = {**params, "return": result}
-    signature.__doc__ = doc
-    builtin(name=name, group=group, lower=lower, **more)(signature)
+    special = isinstance(lower, Special)
+    patterns, result = ((), None) if special else (tuple(params.values()), result)
+    rest = {"adjoint": None, "ref": None, **more}
+    _add(Overload(name, group, tuple(params), patterns, result, doc, lower, **rest))
 
 
 def _parameters(signature: Callable[..., Any]) -> tuple[str, ...]:
     """Parameter names in order, ``*`` before one that takes any number of arguments."""
-    params = inspect.signature(signature).parameters.values()
-    return tuple("*" + p.name if p.kind is p.VAR_POSITIONAL else p.name for p in params)
+    code = signature.__code__
+    names, count = code.co_varnames, code.co_argcount
+    by_name = count + code.co_kwonlyargcount
+    several = [f"*{names[by_name]}"] if code.co_flags & inspect.CO_VARARGS else []
+    return (*names[:count], *several, *names[count:by_name])
 
 
 def resolve(
@@ -129,6 +134,12 @@ def resolve(
     except NoMatch:
         call = Call(name, tuple(args), tuple(REGISTRY[name]), symbol, tuple(texts) if texts is not None else None)
         raise explain(call) from None
+
+
+@functools.cache
+def may_call_library(name: str) -> bool:
+    """Return whether a row of builtin ``name`` is a function of the math library without an intrinsic of LLVM's."""
+    return any(isinstance(row.lower, Symbol) and not row.lower.llvm for row in REGISTRY[name])
 
 
 @functools.lru_cache(maxsize=512)
@@ -206,5 +217,6 @@ __all__ = [
     "bind",
     "builtin",
     "declare_row",
+    "may_call_library",
     "resolve",
 ]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.loops import SIMD_BITS, SIMD_ROWS, for_each, product, scan
+from warp_like.builtins.loops import FEW_BITS, SIMD_BITS, SIMD_ROWS, for_each, product, scan
 from warp_like.builtins.operators import INTEGERS
 from warp_like.builtins.patterns import MI, VI, F, I, M, Pattern, Q, S, TileOf, V
 from warp_like.builtins.precision import in_float32
@@ -260,7 +260,7 @@ def _product(
     """The sums over ``k`` of ``x(i, k) * y(k, j)``: of wide rows by a loop over columns that runs in lanes."""
     extents = (made.shape[0], depth, made.shape[1])
     if _is_wide(made):
-        return product(b, made, extents, x, y, lambda *at: at, (SIMD_ROWS, 1), simd=True)
+        return product(b, made, extents, x, y, lambda *at: at, (_simd_rows(made), 1), simd=True)
     return product(b, made, extents, x, y, lambda *at: at)
 
 
@@ -268,6 +268,12 @@ def _is_wide(t: Tile) -> bool:
     """Whether a row of a product fills vectors."""
     assert isinstance(t.dtype, Scalar)
     return t.shape[1] * t.dtype.bits >= SIMD_BITS
+
+
+def _simd_rows(t: Tile) -> int:
+    """The rows of a wide product that are summed at once."""
+    assert isinstance(t.dtype, Scalar)
+    return 2 * SIMD_ROWS if SIMD_BITS < t.shape[1] * t.dtype.bits <= FEW_BITS else SIMD_ROWS
 
 
 def _matrix_product(b: Emitter, x: Value, y: Value) -> Value:

@@ -240,14 +240,15 @@ def optimised(
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
         customs = signature.wrt is not None or signature.tangent is not None
-        f = passes.prepare(lower_gradients(f, options), options, keep_customs=customs or signature.saves_results)
+        keep = customs or signature.saves_results
+        f = passes.prepare(lower_gradients(f, options), options, keep_customs=keep, owned=True)
         if signature.saves_results:
             run = Runner("saved_results", f, options)
             if not customs:
                 run("save_results", functools.partial(save_results, block_dim=options.block_dim))
             else:
                 run("load_results", functools.partial(load_results, block_dim=options.block_dim))
-            f = run.end() if customs else passes.prepare(run.end(), options)
+            f = run.end() if customs else passes.prepare(run.end(), options, owned=True)
     if signature.wrt is not None:
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated
 
@@ -264,7 +265,7 @@ def optimised(
             if signature.again is not None:
                 f = forward_mode(f, signature.again, options)
     with clock.stage("passes"):
-        f = passes.finish(passes.optimise(f, options), options)
+        f = passes.finish(passes.optimise(f, options, owned=True), options, owned=True)
     if log.dumps("optimised"):
         log.dump("optimised", f.name, print_function(f))
     return f
@@ -339,7 +340,16 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
     if target.is_device or signature.options.debug:
         return Choice(f, 1, "debug mode" if signature.options.debug else "the device runs threads in lanes itself")
     width = signature.options.vector_width
-    return choose(f, target.vector_bits, target.vector_registers, width, options.reduced, _pass_options(signature))
+    return choose(
+        f,
+        target.vector_bits,
+        target.vector_registers,
+        width,
+        options.reduced,
+        _pass_options(signature),
+        gathers=target.has_fast_gathers,
+        apart=(*options.sums, *options.thread_private, *options.reduced),
+    )
 
 
 def _code(f: Function, target: Target, options: LoweringOptions) -> tuple[bytes, tuple[str, ...]]:

@@ -19,7 +19,7 @@ from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import USER_OPERATORS, GradientOf, builtin_name, number
 from warp_like.frontend.names import MISSING, Captured, Recording, dotted, follow
 from warp_like.frontend.source import Source
-from warp_like.frontend.syntax import all_nodes
+from warp_like.frontend.syntax import add_children, all_nodes
 from warp_like.values.struct import StructInstance
 
 Dotted = tuple[str, ...]
@@ -109,7 +109,7 @@ def _mentioned(root: ast.AST, without: set[ast.expr]) -> Iterator[Dotted]:
         if parts is not None:
             yield parts
         elif node not in without:
-            stack.extend(ast.iter_child_nodes(node))
+            add_children(stack, node)
 
 
 def _is_static(source: Source, callee: Dotted) -> bool:

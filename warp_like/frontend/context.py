@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenKeyError, WarpCodegenTypeError
-from warp_like.base.loc import Loc, at, current_loc
+from warp_like.base.loc import At, Loc, Pending, at, current_loc
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.overload import Inline, NoMatch
 from warp_like.builtins.patterns import Literal, int_range
@@ -159,9 +159,9 @@ class Context:
                 raise refused.statement(node)
             return handler(self, node)
 
-    def at(self, node: ast.AST) -> contextlib.AbstractContextManager[None]:
+    def at(self, node: ast.AST) -> At:
         """Give ops and errors the place of ``node``."""
-        return at(self.source.loc(node))
+        return at(Pending(self.source.loc, node))
 
     @contextlib.contextmanager
     def branch(self) -> Iterator[Block]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from warp_like.base.frozen import Frozen
 from warp_like.builtins.spec import ASSIGNING, REGISTRY
 from warp_like.frontend.operands import Operand
-from warp_like.frontend.syntax import all_nodes
+from warp_like.frontend.syntax import all_nodes, statements
 from warp_like.frontend.tile_roots import root_of
 from warp_like.ir.core import Value
 
@@ -150,7 +150,7 @@ def with_tests_inside(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
     That is ``while wp.hash_grid_query_next(query, index)``: what the test assigns, the body sees.
     """
-    changing = any(isinstance(n, ast.While) and _changes(n.test) for s in body for n in all_nodes(s))
+    changing = any(isinstance(s, ast.While) and _changes(s.test) for s in statements(body))
     return [_TestsInside().visit(copy.deepcopy(s)) for s in body] if changing else list(body)
 
 

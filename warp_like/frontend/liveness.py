@@ -25,19 +25,30 @@ class Liveness:
     """
 
     def __init__(self, body: Sequence[ast.stmt], returned: Iterable[str] = ()) -> None:
+        self._body: Sequence[ast.stmt] | None = body  # until the first question: code without branches asks none
         self._after: dict[ast.stmt, Names] = {}
         self._into: dict[ast.stmt, Names] = {}
         self._exposed: dict[ast.stmt, Names] = {}
         self._returned = frozenset(returned)
-        self._before_list(body, self._returned, _NOTHING, record=True)
+
+    def _find(self) -> None:
+        if self._body is not None:
+            body, self._body = self._body, None
+            self._before_list(body, self._returned, _NOTHING, record=True)
 
     def after(self, node: ast.stmt) -> Names:
         """Return the names that may be read after ``node``, or where an exit of the loop around it leads."""
+        self._find()
         return self._after[node]
 
     def into(self, node: ast.stmt) -> Names:
         """Return the names whose values before ``node`` may be read in it or after it."""
+        self._find()
         return self._into[node]
+
+    def stands_for(self, new: ast.stmt, old: ast.stmt) -> None:
+        """Let ``new``, which is built in the place of ``old``, have the same live names."""
+        self._after[new], self._into[new] = self._after[old], self._into[old]
 
     def _before_list(self, stmts: Sequence[ast.stmt], out: Names, exits: Names, *, record: bool) -> Names:
         """The names live before ``stmts``, with ``out`` after them and ``exits`` where break and continue lead."""

@@ -16,20 +16,22 @@ from typing import Any
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.trips import constant_trips, trip_count
-from warp_like.frontend import constants
+from warp_like.frontend import constants, walks
 from warp_like.frontend.assignment import assign
 from warp_like.frontend.carried import Carried, only_inside
 from warp_like.frontend.context import Context, statement
 from warp_like.frontend.control_flow import any_of, common_type, guarded, run
 from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop
-from warp_like.frontend.host import Host
+from warp_like.frontend.host import Host, builtin_name
 from warp_like.frontend.iteration import iterated, static_values
 from warp_like.frontend.operands import Operand
 from warp_like.frontend.ranges import Counted, Items, Walk
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.statics import MAX_ITEMS
+from warp_like.frontend.syntax import all_nodes
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
+from warp_like.ir.objects import HASH_GRID_QUERY
 from warp_like.ir.rewrite import is_always_defined
 from warp_like.ir.types import Scalar, bool_, int64
 
@@ -136,8 +138,42 @@ def _bind_item(ctx: Context, node: ast.For, target: ast.expr, item: Operand) -> 
 def build_while(ctx: Context, node: ast.While) -> Flow:
     """``while condition``."""
     _require_no_else(ctx, node)
+    if (walked := _as_walk(ctx, node)) is not None:
+        return _walk(ctx, *walked)
     carried = Carried(ctx, node)
     return _exiting_loop(ctx, carried, _body(ctx, node), [], lambda _: _while_test(ctx, node))
+
+
+def _as_walk(ctx: Context, node: ast.While) -> tuple[ast.For, Walk] | None:
+    """``while wp.hash_grid_query_next(query, index)`` as ``for index in query``, which goes through ranges.
+
+    The frontend has moved the test to the start of the body (``with_tests_inside``). Nobody else may look at the query.
+    """
+    first, *body = node.body
+    if not isinstance(node.test, ast.Constant) or node.test.value is not True:
+        return None
+    match first:
+        case ast.If(
+            test=ast.UnaryOp(ast.Not(), ast.Call(args=[ast.Name(id=query) as name, ast.Name() as index], keywords=[])),
+            body=[ast.Break()],
+            orelse=[],
+        ):
+            called = ctx.expr(first.test.operand.func)  # type: ignore[attr-defined]
+        case _:
+            return None
+    if not isinstance(called, Host) or builtin_name(called.obj) != "hash_grid_query_next" or leaves_loop(body):
+        return None
+    mentions = (n for s in body for n in all_nodes(s) if isinstance(n, ast.Name) and n.id == query)
+    held, counter = ctx.scope.variable(query), ctx.scope.variable(index.id)
+    if held is None or held.assigned is not True or counter is None or any(mentions) or query in ctx.live.after(node):
+        return None
+    if not isinstance(held.value, Value) or held.value.type != HASH_GRID_QUERY:
+        return None
+    target = ast.copy_location(ast.Name(index.id, ast.Store()), index)
+    loop = ast.copy_location(ast.For(target, name, body, []), node)
+    ctx.live.stands_for(loop, node)
+    found = walks.walk(ctx, held.value)
+    return None if found is None else (loop, found)
 
 
 def _while_test(ctx: Context, node: ast.While) -> Value | bool:
@@ -206,13 +242,13 @@ def _walk(ctx: Context, node: ast.For, over: Walk) -> Flow:
             lambda now: assign(ctx, node.target, now[2], node.iter),
             lambda now: over.next(now[1]),
         )
-    next_range, counted = over.ranges
+    first_range, next_range, counted = over.ranges
     held: list[Value] = []  # the counter, which the body is built with
 
     def body() -> Flow:
         return _counted(ctx, node, counted(held[1]), inside=True)
 
-    carried, counter = Carried(ctx, node), next_range(over.query)
+    carried, counter = Carried(ctx, node), first_range(over.query)
     return _exiting_loop(ctx, carried, body, counter, lambda now: now[0], held.extend, lambda now: next_range(now[1]))
 
 

@@ -18,19 +18,23 @@ class Counted(Frozen):
     item: Callable[[Value], Operand] = lambda index: index
 
 
+Ranges = tuple[Callable[[Value], list[Value]], Callable[[Value], list[Value]], Callable[[Value], Counted]]
+
+
 class Walk(Frozen):
     """A loop over what a query finds.
 
     Attributes:
         query: The struct that says where the walk is.
         next: Returns for a query whether there is another thing, the query after it, and its index.
-        ranges: Where things come in ranges: the same for these, which returns whether there is another one and the
-            query that has it; and the loop over the range of a query.
+        ranges: Where things come in ranges: what returns for a query whether there is a first range, the rest of the
+            one under way, and the query that has it; the same for the range after it; and the loop over the range of a
+            query.
     """
 
     query: Value
     next: Callable[[Value], list[Value]]
-    ranges: tuple[Callable[[Value], list[Value]], Callable[[Value], Counted]] | None = None
+    ranges: Ranges | None = None
 
 
 class Items(Frozen):

@@ -149,17 +149,15 @@ class Source:
     def loc(self, node: ast.AST) -> Loc:
         """Return the place of ``node``."""
         line, end = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]
-        return Loc(
-            self.file,
-            line + self.first_line - 1,
-            self._column(line, node.col_offset),  # type: ignore[attr-defined]
-            end + self.first_line - 1,
-            self._column(end, node.end_col_offset),  # type: ignore[attr-defined]
-            self.role,
-            self.name,
-            None,
-            self.first_line,
-        )
+        start, stop = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+        if not self._is_ascii:
+            start, stop = self._column(line, start), self._column(end, stop)
+        before = self.first_line - 1
+        return Loc(self.file, line + before, start, end + before, stop, self.role, self.name, None, before + 1)
+
+    @functools.cached_property
+    def _is_ascii(self) -> bool:
+        return all(map(str.isascii, self.lines))
 
     @functools.cached_property
     def header(self) -> Loc:

@@ -7,6 +7,7 @@ indices become indices of the variable's tile. Wherever a value is wanted, it st
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from warp_like.base.errors import WarpCodegenError
@@ -114,14 +115,21 @@ class Aliases:
     """
 
     def __init__(self, body: Sequence[ast.stmt], always: bool = False) -> None:
-        self._direct: dict[str, set[str]] = {}
-        nodes = [n for s in body for n in all_nodes(s)]
-        if always or any(last_name(n).startswith("tile") for n in nodes):
+        self._body = body
+        self._always = always
+
+    @functools.cached_property
+    def _direct(self) -> dict[str, set[str]]:
+        """The variables that each one may be a part of; straight code never asks."""
+        found: dict[str, set[str]] = {}
+        nodes = [n for s in self._body for n in all_nodes(s)]
+        if self._always or any(last_name(n).startswith("tile") for n in nodes):
             for n in nodes:
                 for target, value in assignments(n):
                     root = root_of(value)
                     if isinstance(target, ast.Name) and root is not None and root != target.id:
-                        self._direct.setdefault(target.id, set()).add(root)
+                        found.setdefault(target.id, set()).add(root)
+        return found
 
     def roots(self, names: Iterable[str]) -> frozenset[str]:
         """Return ``names``, and all variables that they may be parts of."""

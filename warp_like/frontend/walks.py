@@ -39,10 +39,13 @@ def _hash_grid(ctx: Context, query: Value) -> Walk:
         first, end = (_field(ctx, row, name) for name in ("current", "end"))
         return Counted(first, end, ctx.b.index(1), lambda k: constant_at(ctx, ids, k, int32))
 
+    def row(name: str) -> Callable[[Value], list[Value]]:
+        return lambda q: _results(ctx.apply(name, q))
+
     return Walk(
         query,
         lambda q: _results(ctx.apply("hash_grid_query_next", q, ctx.b.index(0))),
-        (lambda q: _results(ctx.apply("_hash_grid_next_row", q)), counted),
+        (row("_hash_grid_first_row"), row("_hash_grid_next_row"), counted),
     )
 
 

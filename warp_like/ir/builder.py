@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import Any
 
 from warp_like.base.loc import current_loc
@@ -35,18 +35,13 @@ class Builder:
     def __init__(self, block: Block) -> None:
         self.block = block
 
-    @contextlib.contextmanager
-    def into(self, block: Block) -> Iterator[Block]:
+    def into(self, block: Block) -> Into:
         """Append to ``block`` inside the ``with``."""
-        saved, self.block = self.block, block
-        try:
-            yield block
-        finally:
-            self.block = saved
+        return Into(self, block)
 
     def insert(self, op: Op, *types: Type, hint: str = "") -> Op:
         """Append ``op`` with results of ``types``; an op that has a location already keeps it."""
-        op.results = tuple(Value(t, hint, op) for t in types)
+        op.results = tuple([Value(t, hint, op) for t in types])
         if op.loc is None:
             op.loc = current_loc()
         self.block.ops.append(op)
@@ -200,6 +195,25 @@ class Builder:
     def true(self) -> Value:
         """The bool constant true."""
         return self.constant(True, bool_)
+
+
+class Into:
+    """What ``Builder.into`` returns. Each block that a pass rebuilds has one; a generator would take longer."""
+
+    __slots__ = ("_block", "_builder", "_outer")
+
+    def __init__(self, builder: Builder, block: Block) -> None:
+        self._builder = builder
+        self._block = block
+
+    def __enter__(self) -> Block:
+        self._outer, self._builder.block = self._builder.block, self._block
+        return self._block
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._builder.block = self._outer
 
 
 def _place(array: Value) -> str:

@@ -7,7 +7,7 @@ Every block ends in one ``Yield``. A value is defined once, before its uses, in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from warp_like.base.frozen import Frozen
@@ -90,10 +90,10 @@ class Op:
         fields = self.__dict__
         for name in self._OPERANDS:
             got = fields[name]
-            if isinstance(got, Value):
+            if type(got) is Value:
                 found.append(got)
             else:
-                found.extend(got)
+                found += got
         return found
 
     def map_operands(self, fn: Callable[[Value], Value]) -> None:
@@ -101,7 +101,18 @@ class Op:
         fields = self.__dict__
         for name in self._OPERANDS:
             got = fields[name]
-            fields[name] = fn(got) if isinstance(got, Value) else tuple(map(fn, got))
+            fields[name] = fn(got) if type(got) is Value else tuple(map(fn, got))
+
+    def replace_operands(self, by: Mapping[Value, Value]) -> None:
+        """Replace those operands that ``by`` has something for, in place: ``map_operands`` for what is mostly none."""
+        fields = self.__dict__
+        for name in self._OPERANDS:
+            got = fields[name]
+            if type(got) is Value:
+                if got in by:
+                    fields[name] = by[got]
+            elif got and not by.keys().isdisjoint(got):
+                fields[name] = tuple([by.get(v, v) for v in got])
 
     def regions(self) -> list[Block]:
         """Return the nested blocks in order."""
@@ -233,6 +244,8 @@ class Function:
     CUDA block run one thread together.
 
     ``tid_ndim`` says how many thread indices a kernel asks for, also where it uses none of them; 0: it does not ask.
+
+    ``settled`` names passes that would leave the function as it is; ``passes.runner`` keeps it.
     """
 
     def __init__(
@@ -257,6 +270,7 @@ class Function:
         self.is_tiled = self.had_tiles = False
         self.is_joined = False
         self.team = 1
+        self.settled: frozenset[str] = frozenset()
 
     @property
     def params(self) -> list[Value]:

@@ -15,7 +15,16 @@
 from __future__ import annotations
 
 from warp_like.base import contract
-from warp_like.base.contract import COLUMNS_BIT, KIND_BIT, ROWS_BIT, SLOT, STRUCT_CODE, ElementKind
+from warp_like.base.contract import (
+    ALIGN_BIT,
+    COLUMNS_BIT,
+    KIND_BIT,
+    NUMBER_BIT,
+    ROWS_BIT,
+    SLOT,
+    STRUCT_CODE,
+    ElementKind,
+)
 from warp_like.ir.types import (
     SCALARS,
     Aggregate,
@@ -103,8 +112,8 @@ def type_code(t: Type) -> int:
     """Return the number by which the native extension tells element types apart.
 
     The lowest byte holds the scalar code, the next ones the rows (0 for a scalar), the columns (0 unless a matrix) and
-    the ``ElementKind``. A struct has ``STRUCT_CODE`` in the lowest byte and a number of its own, valid in this process,
-    above it.
+    the ``ElementKind``. A struct has ``STRUCT_CODE`` in the lowest byte, then the logarithm of its alignment, and above
+    a number of its own, valid in this process.
     """
     match t:
         case Scalar():
@@ -118,7 +127,8 @@ def type_code(t: Type) -> int:
         case Transform(dtype):
             return SCALAR_CODE[dtype] | 7 << ROWS_BIT | ElementKind.TRANSFORM << KIND_BIT
         case Struct():
-            return STRUCT_CODE | _struct_numbers.setdefault(t, len(_struct_numbers)) << ROWS_BIT
+            number = _struct_numbers.setdefault(t, len(_struct_numbers))
+            return STRUCT_CODE | (align_of(t).bit_length() - 1) << ALIGN_BIT | number << NUMBER_BIT
     raise TypeError(f"{t} has no type code")
 
 

@@ -12,7 +12,7 @@ from warp_like.ir.types import Array, Struct, Type, Vec, bool_, float32, float64
 
 DESCRIPTORS: dict[int, tuple[str, ...]] = {
     ObjectKind.HASH_GRID: ("mark", "starts", "ids", "groups", "nx", "ny", "nz", "count", "scale"),
-    ObjectKind.BVH: ("mark", "nodes", "order", "boxes", "groups", "node_count", "group_count"),
+    ObjectKind.BVH: ("mark", "nodes", "order", "boxes", "groups", "node_count", "group_count", "count"),
     ObjectKind.MESH: (
         *("mark", "points", "points_gradient", "velocities", "velocities_gradient"),
         *("indices", "nodes", "order", "moments"),
@@ -34,7 +34,7 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
   are none), then of their index. ``scale`` is how many cells there are in a unit of length.
 * Bounding volume hierarchy: ``nodes`` have 8 words of 4 bytes, and lie in preorder (``native/bvh.cpp``). Leaves name
   items by their place in ``order``, as do ``boxes``, 6 float32 each. ``groups`` are int32 in rising order, then the
-  root of each.
+  root of each. ``count`` is the number of items.
 * Mesh: ``points`` and ``velocities`` (0 where there are none) are arrays of the user's, which kernels may write.
   Adjoints of launches add to ``points_gradient`` and ``velocities_gradient``, which are 0 where there is none.
   ``bvh`` is the id of the hierarchy that ``nodes`` and ``order`` are of. ``moments``, 0 where winding numbers are not

@@ -402,13 +402,22 @@ class Iota(Op):
 class LaneReduce(Op):
     """Reduce a ``Lanes`` value over the lanes of ``mask`` to one value.
 
-    ``kind`` is ``any`` (of a bool), ``last``, the value of the last lane in the mask, or a kind of atomic update that
-    is its own ``reduction``. The result is of no use where the mask is empty, but for ``any``, which gives false.
+    ``kind`` is ``any`` (of a bool), ``bits``, a uint64 in which each lane with a true bool has its bit, ``last``, the
+    value of the last lane in the mask, or a kind of atomic update that is its own ``reduction``. The result is of no
+    use where the mask is empty, but for ``any`` and ``bits``, which give false and 0.
     """
 
     kind: str = attr()
     x: Value = operand()
     mask: tuple[Value, ...] = operand(default=())
+
+
+@op("compress")
+class Compress(Op):
+    """The lanes of ``x`` for which ``kept`` holds, moved to the front in their order; the others may be anything."""
+
+    x: Value = operand()
+    kept: Value = operand()
 
 
 @op("load_consecutive", pure=False)
@@ -535,6 +544,7 @@ __all__ = [
     "Cast",
     "Check",
     "Components",
+    "Compress",
     "Constant",
     "constant_value",
     "Dim",

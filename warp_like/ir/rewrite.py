@@ -67,8 +67,14 @@ def blocks(b: Block) -> Iterator[Block]:
     """Iterate over ``b`` and every block nested in it, outer ones first."""
     yield b
     for o in b.ops:
-        for r in o.regions():
-            yield from blocks(r)
+        if o._REGIONS:
+            for r in o.regions():
+                yield from blocks(r)
+
+
+def has_op(f: Function, *kinds: type[Op]) -> bool:
+    """Return whether an op of ``f`` is of one of these classes: many passes are for ops that few functions have."""
+    return any(type(o) in kinds for o in f.body.walk())
 
 
 def count_uses(b: Block) -> Counter[Value]:

@@ -253,6 +253,8 @@ def is_empty(t: Type) -> bool:
 
 def element_count(t: Type) -> int:
     """Return the number of scalars in a value of ``t``."""
+    if type(t) is Scalar:
+        return 1
     count = 1
     for n in element_shape(t):
         count *= n

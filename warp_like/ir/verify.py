@@ -391,7 +391,7 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
 }
 """The ops whose check needs no more than the op, by their class."""
 
-_MADE_FOR_LANES = (ops.Broadcast, ops.Iota, ops.LaneReduce)
+_MADE_FOR_LANES = (ops.Broadcast, ops.Iota, ops.LaneReduce, ops.Compress)
 
 
 def _check_lanes(o: Op, operands: Sequence[Value]) -> None:
@@ -416,8 +416,15 @@ def _check_lanes(o: Op, operands: Sequence[Value]) -> None:
             _require(same, o, "lanes have masks, single values none")
         case ops.Broadcast() | ops.Iota():
             _require(not wide[0] and results[0], o, "does not make lanes of a single value")
+        case ops.Compress():
+            same = (
+                isinstance(o.x.type, Lanes)
+                and o.result.type == o.x.type
+                and o.kept.type == Lanes(bool_, o.x.type.width)
+            )
+            _require(same, o, "moves lanes by a mask of as many")
         case ops.LaneReduce():
-            known = o.kind in ("any", "last") or (o.kind in KINDS and KINDS[o.kind].reduction == o.kind)
+            known = o.kind in ("any", "bits", "last") or (o.kind in KINDS and KINDS[o.kind].reduction == o.kind)
             _require(known, o, "no such reduction")
             _require(wide[0] and not results[0], o, "does not make a single value of lanes")
     for m in getattr(o, "mask", ()):

@@ -38,7 +38,7 @@ from warp_like.builtins.vector import combined
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.objects import NAMES
-from warp_like.ir.rewrite import INTEGER_DIVISIONS, OUTLINED, is_integer_division
+from warp_like.ir.rewrite import INTEGER_DIVISIONS, OUTLINED, has_op, is_integer_division
 from warp_like.ir.types import Struct, bool_, element_shape, is_large, scalar_of
 from warp_like.passes.bodies import function_of
 from warp_like.passes.effects import queried_objects
@@ -54,7 +54,9 @@ def debug_checks(f: Function, debug: bool) -> Function:
     Those of ``DEBUG_KINDS`` are dropped, which stand where the user or the frontend put them.
     For a function without calls: the place of a check ends in the chain of its callers.
     """
-    return rewrite(f, _Debug() if debug else _Release())
+    if debug:
+        return rewrite(f, _Debug())
+    return rewrite(f, _Release()) if has_op(f, ops.Check) else f
 
 
 def finite_checks(f: Function) -> Function:

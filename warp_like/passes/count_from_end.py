@@ -48,15 +48,33 @@ _INDEXED = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.NestedArray, ops
 
 def count_from_end(f: Function) -> Function:
     """Add the extent to indices of arrays that may be negative, in place."""
-    read = values_read(f, set())
-    return rewrite(f, _Counter(read, find_ranges(f), {})) if _may_change(f, read) else f
+    if not _may_change(f):
+        return f
+    return rewrite(f, _Counter(values_read(f, set()), find_ranges(f), {}))
 
 
-def _may_change(f: Function, read: set[Value]) -> bool:
-    return any(
-        isinstance(o, ops.Call) or (isinstance(o, _INDEXED) and not read.isdisjoint(o.operands()))
-        for o in f.body.walk()
-    )
+def _may_change(f: Function) -> bool:
+    """Whether an index may depend on memory: most follow from the thread's index and the counters of loops alone."""
+    waiting: list[Value] = []
+    counters: set[Value] = set(f.params)
+    for o in f.body.walk():
+        if isinstance(o, ops.Call):
+            return True
+        if isinstance(o, _INDEXED):
+            waiting += o.start if isinstance(o, ops.Slice) else o.indices
+        elif isinstance(o, ops.For):
+            counters.add(o.body.params[0])
+    seen = set(waiting)
+    for v in waiting:  # which grows meanwhile
+        if v.op is None and v not in counters:
+            return True  # a loop carries it
+        if v.op is not None:
+            if v.op._REGIONS or isinstance(v.op, _READS):
+                return True
+            more = [x for x in v.op.operands() if x not in seen]
+            seen.update(more)
+            waiting += more
+    return False
 
 
 def values_read(f: Function, known: set[Value]) -> set[Value]:

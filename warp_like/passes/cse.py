@@ -98,7 +98,7 @@ class _Numbering(Rewriter):
         elif o._REGIONS:
             super().visit(o)
         else:
-            if _writes(o):
+            if not o.PURE and _writes(o):
                 self.advance()
             self.merge(o)
 
@@ -124,15 +124,17 @@ class _Numbering(Rewriter):
         return pure_key(o)
 
 
-def pure_key(o: Op, number: Callable[[Value], Value] = lambda v: v) -> Hashable | None:
-    """Return what is equal for pure ops that compute the same from the ``number`` of their operands, or None."""
+def pure_key(o: Op, number: Callable[[Value], Value] | None = None) -> Hashable | None:
+    """Return what is equal for pure ops that compute the same from their operands, or their ``number``, or None."""
     if not o.PURE or o._REGIONS or len(o.results) != 1:
         return None
-    t = o.result.type
-    match o:
-        case ops.Constant():
-            return ops.Constant, repr(o.value), t
-        case ops.Apply() if o.fn in COMMUTATIVE and isinstance(o.args[0].type, Scalar):
-            if o.args[0].type == o.args[1].type:
-                return ops.Apply, o.fn, frozenset(map(number, o.args)), t
-    return (type(o), *o.attributes().values(), *map(number, o.operands()), t)
+    t = o.results[0].type
+    if isinstance(o, ops.Constant):
+        return ops.Constant, repr(o.value), t
+    if isinstance(o, ops.Apply):
+        given = o.args if number is None else tuple(map(number, o.args))
+        if o.fn in COMMUTATIVE and isinstance(o.args[0].type, Scalar) and o.args[0].type == o.args[1].type:
+            return ops.Apply, o.fn, frozenset(given), t
+        return ops.Apply, o.fn, given, t
+    operands = o.operands()
+    return (type(o), *o.attributes().values(), *(operands if number is None else map(number, operands)), t)

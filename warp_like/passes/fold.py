@@ -65,6 +65,10 @@ class _Folder(Rewriter):
         self.used: set[Op] = set()  # those constants that the branch needs
         self.again = False  # a loop was simplified after its body was visited
 
+    @property
+    def maps_alone(self) -> bool:
+        return not self.known
+
     def value(self, v: Value) -> Value:
         v = self.mapping.get(v, v)
         known = self.known.get(v)

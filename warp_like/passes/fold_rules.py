@@ -54,9 +54,12 @@ def _is(v: Value, number: Number) -> bool:
     got = ops.constant_value(v)
     if got is None:
         return False
+    values = got if isinstance(got, tuple) else (got,)
+    if any(abs(x - number) > 0.5 for x in values):
+        return False  # no type rounds that far, and to round takes long
     scalar = scalar_of(v.type)
     assert scalar is not None
-    return all(rounded(x, scalar) == number for x in (got if isinstance(got, tuple) else (got,)))
+    return all(rounded(x, scalar) == number for x in values)
 
 
 def _is_int(v: Value) -> bool:
@@ -168,6 +171,22 @@ def _reflexive(truth: bool) -> Rule:
     return rule
 
 
+def _equality(truth: bool) -> Rule:
+    """An integer equals itself, and the square root of a number is 0 where the number is."""
+    itself = _reflexive(truth)
+
+    def rule(b: Emitter, o: ops.Apply) -> Value | None:
+        x, y = o.args
+        root, zero = (x, y) if isinstance(x.op, ops.Apply) else (y, x)
+        if not isinstance(root.op, ops.Apply) or root.op.fn != "sqrt" or not _is(zero, 0.0):
+            return itself(b, o)
+        with at(o.loc):
+            replaced: Value = b.apply(o.fn, root.op.args[0], zero)
+        return replaced
+
+    return rule
+
+
 _IDENTITIES: dict[str, Rule] = {
     "add": _add,
     "sub": _sub,
@@ -183,10 +202,10 @@ _IDENTITIES: dict[str, Rule] = {
     "bit_or": _idempotent,
     "min": _idempotent,
     "max": _idempotent,
-    "eq": _reflexive(True),
+    "eq": _equality(True),
     "le": _reflexive(True),
     "ge": _reflexive(True),
-    "ne": _reflexive(False),
+    "ne": _equality(False),
     "lt": _reflexive(False),
     "gt": _reflexive(False),
 }

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from warp_like.base.errors import WarpCodegenError
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op
-from warp_like.ir.rewrite import Cloner
+from warp_like.ir.rewrite import Cloner, has_op
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
@@ -48,7 +48,7 @@ def inline(f: Function, keep: Callable[[Function], bool] | None = None) -> Funct
     Raises:
         WarpCodegenError: A function calls itself, directly or through others.
     """
-    return rewrite(f, _Inliner(keep))
+    return rewrite(f, _Inliner(keep)) if has_op(f, ops.Call) else f
 
 
 class _Inliner(Rewriter):

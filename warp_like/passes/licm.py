@@ -39,13 +39,13 @@ from __future__ import annotations
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import OUTLINED, blocks
+from warp_like.ir.rewrite import OUTLINED, blocks, has_op
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
 def licm(f: Function) -> Function:
     """Hoist loop-invariant ops of ``f`` in place, as far out as they go."""
-    return rewrite(f, _Hoister())
+    return rewrite(f, _Hoister()) if has_op(f, ops.For, ops.While) else f
 
 
 class _Hoister(Rewriter):

@@ -1,8 +1,9 @@
 """The passes in the order in which they run: the route of a function from the frontend to the backend.
 
 ``prepare`` gives what differentiation starts from, ``optimise`` follows for the primal and for the adjoint,
-and ``finish`` leaves only what backends lower. Each works on a copy; the input stays as it was. The other stages are
-``ad.adjoint``, ``ad.forward.forward_mode`` and ``spmd.choice``; ``base.passes.ROUTE`` lists the passes of all.
+and ``finish`` leaves only what backends lower. Each works on a copy, so that the input stays as it was, unless the
+caller is done with the input and says ``owned``. The other stages are ``ad.adjoint``, ``ad.forward.forward_mode`` and
+``spmd.choice``; ``base.passes.ROUTE`` lists the passes of all.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ MAX_UNROLL_ROUNDS = 4
 """How deep loops may nest whose bounds become constant only when the loop around them is unrolled."""
 
 
-def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = False) -> Function:
+def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = False, owned: bool = False) -> Function:
     """Return ``f`` without calls, with constant loops unrolled and dead code gone.
 
     ``keep_customs`` leaves the calls of functions that have a gradient or a replay function of their own.
     """
-    run = Runner("prepare", clone_function(f), options, (stages.NO_LANES, stages.NO_MARKERS))
+    run = Runner("prepare", f if owned else clone_function(f), options, (stages.NO_LANES, stages.NO_MARKERS))
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run.function.had_tiles = run.function.had_tiles or works_on_tiles(run.function)
     run("flatten_structs", flatten_structs)
@@ -68,9 +69,9 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     return run.end()
 
 
-def optimise(f: Function, options: Options = DEFAULT) -> Function:
+def optimise(f: Function, options: Options = DEFAULT, *, owned: bool = False) -> Function:
     """Return ``f`` simplified; the result can still be differentiated."""
-    run = Runner("optimise", clone_function(f), options, stages.prepared(options.debug))
+    run = Runner("optimise", f if owned else clone_function(f), options, stages.prepared(options.debug))
     run("fold", fold)
     run("cse", cse)
     run("licm", licm)
@@ -78,11 +79,11 @@ def optimise(f: Function, options: Options = DEFAULT) -> Function:
     return run.end()
 
 
-def finish(f: Function, options: Options = DEFAULT) -> Function:
+def finish(f: Function, options: Options = DEFAULT, *, owned: bool = False) -> Function:
     """Return ``f`` with the bodies of builtins in place of their calls, ready for a backend."""
     if options.team > 1 and (made := _in_team(f, options)) is not None:
         return made
-    run = Runner("finish", clone_function(f), options, stages.differentiated(options.debug))
+    run = Runner("finish", f if owned else clone_function(f), options, stages.differentiated(options.debug))
     if options.verify_fp:
         run("finite_checks", finite_checks)
     run("lower_local_atomics", lower_local_atomics)

@@ -27,6 +27,11 @@ class Rewriter:
         """What stands for ``v`` from here on."""
         return self.mapping.get(v, v)
 
+    @property
+    def maps_alone(self) -> bool:
+        """Whether ``value`` gives what ``mapping`` holds and nothing else, as long as one block is rebuilt."""
+        return type(self).value is Rewriter.value
+
     def block(self, block: Block) -> None:
         """Rebuild ``block``."""
         with self.b.into(Block()) as out:
@@ -35,15 +40,23 @@ class Rewriter:
 
     def splice(self, sequence: Sequence[Op]) -> None:
         """Visit ``sequence`` at the current place."""
+        if not self.maps_alone:
+            for o in sequence:
+                o.map_operands(self.value)
+                self.visit(o)
+            return
+        mapping, visit = self.mapping, self.visit
         for o in sequence:
-            o.map_operands(self.value)
-            self.visit(o)
+            if mapping:
+                o.replace_operands(mapping)
+            visit(o)
 
     def visit(self, o: Op) -> None:
         """Keep ``o``, whose operands are final, or emit others and replace its results."""
-        for r in o.regions():
-            self.block(r)
-        self.keep(o)
+        if o._REGIONS:
+            for r in o.regions():
+                self.block(r)
+        self.b.block.ops.append(o)
 
     def keep(self, o: Op) -> None:
         """Put ``o`` at the current place."""

@@ -1,6 +1,7 @@
 """Runs passes by their names: verifies functions between them, and shows them where the user asks for that.
 
-Many passes find nothing to do. A function that they leave as it was is not verified again: see ``_shape``.
+Many passes find nothing to do. A function that they leave as it was is not verified again: see ``_shape``. Nor does a
+pass of ``_IDEMPOTENT`` run once more on a function that nothing has changed since: see ``Function.settled``.
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ class Options(Frozen):
 
 DEFAULT = Options()
 
+_IDEMPOTENT = {"fold": (), "cse": (), "licm": (), "dce": ("fold", "cse", "licm")}
+"""The passes that change nothing when they run twice, and those that would still find nothing after each has run.
+
+To remove what nobody uses makes nothing else equal, constant or the same in all iterations.
+"""
+
 
 class Runner:
     """Applies the passes of one ``stage`` of ``base.passes.ROUTE`` to ``function``.
@@ -62,14 +69,13 @@ class Runner:
         self.options = options
         self.rules = rules
         self.verified: Shape | None = None  # of the function when it obeyed all of ``rules``
+        self.shape: Shape | None = None  # of the function as the last pass left it, where that is known
 
     def __call__(self, name: str, apply: Callable[[Function], Function | bool]) -> bool:
         """Run one pass; returns False where the pass says that it changed nothing."""
         assert name in self.names, f"ROUTE does not list {name}"
         self.dump("before", name)
-        result = apply(self.function)
-        if isinstance(result, Function):
-            self.function = result
+        result = False if name in self.function.settled else self.apply(name, apply)
         established = stages.ESTABLISHED.get(name, ())
         if established:
             self.rules += established
@@ -78,6 +84,26 @@ class Runner:
             self.verify(name)
         self.dump("after", name)
         return result is not False
+
+    def apply(self, name: str, apply: Callable[[Function], Function | bool]) -> Function | bool:
+        """Run a pass, and note which passes now need not run."""
+        f = self.function
+        before, self.shape = self.shape, None
+        if not (f.settled or name in _IDEMPOTENT):
+            result = apply(f)
+            self.function = result if isinstance(result, Function) else f
+            return result
+        before = before or _shape(f)
+        result = apply(f)
+        if isinstance(result, Function) and result is not f:
+            self.function = result
+            return result
+        self.shape = before if result is False else _shape(f)
+        if self.shape != before:
+            f.settled = f.settled.intersection(_IDEMPOTENT.get(name, ()))
+        if name in _IDEMPOTENT:
+            f.settled |= {name}
+        return result
 
     def end(self) -> Function:
         """Return the function as the stage leaves it."""

@@ -1,10 +1,10 @@
 """Which atomic updates need not be atomic where no other launch touches the arrays meanwhile.
 
-Two kinds of array parameters that a kernel adds to, all of whose elements have at least 32 bits (shorter ones would
-round differently in another order):
+Two kinds of array parameters that a kernel adds to:
 
 * *Summed*: the kernel only adds to them, and uses no old element. Additions may then happen anywhere, at any time, so
-  each OS thread may add into a copy of its own.
+  each OS thread may add into a copy of its own. The elements have at least 32 bits: shorter ones would round
+  differently in another order.
 * *Thread-private*: every access is at the thread's own index in the grid, so no two threads share an element.
 
 Of a summed array to which every thread adds at constant offsets from its own index, only threads that are close to each
@@ -51,11 +51,11 @@ def plain_additions(memory: Memory) -> tuple[tuple[int, ...], tuple[int, ...]]:
     summed, private = [], []
     for i, p in enumerate(memory.function.params):
         found = memory.of_parameter(i)
-        if not any(map(adds, found)) or not _is_wide(p):
+        if not any(map(adds, found)):
             continue
         if all(map(is_thread_private, found)):
             private.append(i)
-        elif all(adds(a) and not a.used for a in found):
+        elif _is_wide(p) and all(adds(a) and not a.used for a in found):
             summed.append(i)
     return tuple(summed), tuple(private)
 

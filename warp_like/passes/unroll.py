@@ -41,10 +41,12 @@ from warp_like.base.loc import at
 from warp_like.builtins.trips import constant_trips
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import Cloner
-from warp_like.ir.types import is_large
+from warp_like.ir.rewrite import Cloner, has_op
+from warp_like.ir.types import element_count, is_large
 from warp_like.passes.rewriter import Rewriter, rewrite
 
+SHORT_ROW = 8
+"""The most elements of rows that are unrolled. Longer ones stay loops, which ``fuse`` and ``read_in_place`` know."""
 OPS_OF_A_LOOP = 16
 """The ops whose code takes LLVM as much time as a loop over components."""
 
@@ -58,6 +60,8 @@ def unroll(f: Function, max_trips: int = 16, max_ops: int = 512, *, team: bool =
         max_ops: Ops that the unrolled loop may have.
         team: Leave the loops over a block's threads and over tiles, whose iterations a team shares out.
     """
+    if not has_op(f, ops.For):
+        return False
     unroller = _Unroller(max_trips, max_ops, team)
     rewrite(f, unroller)
     return unroller.changed
@@ -96,7 +100,7 @@ class _Unroller(Rewriter):
     def worth(self, o: Op, trips: int) -> bool:
         if trips <= 1:
             return True
-        if self.team and isinstance(o, ops.For) and (o.together or o.threads):
+        if isinstance(o, ops.For) and (_makes_row(o, trips) or (self.team and (o.together or o.threads))):
             return False
         return trips <= self.max_trips and trips * size(o.regions()[0]) <= self.max_ops
 
@@ -111,3 +115,15 @@ class _Unroller(Rewriter):
             self.b.block.ops.extend(cloner.op(inner) for inner in o.body.ops[:-1])
             carried = tuple(cloner.value(v) for v in o.body.yielded)
         self.replace(o, carried)
+
+
+def _makes_row(o: ops.For, trips: int) -> bool:
+    """Whether ``o`` does nothing but make a row, one of several and not short, of a large value element by element."""
+    if len(o.init) != 1 or not is_large(o.init[0].type) or any(x.regions() for x in o.body.ops):
+        return False
+    counter, carried = o.body.params
+    put = o.body.yielded[0].op
+    if not isinstance(put, ops.Insert) or put.x is not carried or not SHORT_ROW < trips < element_count(carried.type):
+        return False
+    reads = sum(v is carried for x in o.body.ops for v in x.operands())
+    return put.indices[-1] is counter and reads == 1

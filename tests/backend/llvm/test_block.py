@@ -454,6 +454,7 @@ def test_loops_near_the_ends_of_their_type() -> None:
 # --- text ---
 
 
+@pytest.mark.long
 def test_every_architecture_takes_them() -> None:
     for arch in ARCHITECTURES:
         for kernel in (of_block, of_warp, of_integers, votes, exchanges, transpose, scan, histogram, varied):

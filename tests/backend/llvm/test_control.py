@@ -7,6 +7,7 @@ import pytest
 
 from tests.backend.running import Kernel, check
 from tests.ir_builder import branch, loop, start, tid, while_
+from tests.long_tail import crossed, name
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.types import (
@@ -43,8 +44,9 @@ def counting(t: Scalar, lo: int | None, hi: int | None, step: int | None) -> Fun
     return f
 
 
-@pytest.mark.parametrize("t", [int32, int64, uint32, uint64, int8, uint8], ids=str)
-@pytest.mark.parametrize("step", [1, 3, None])
+@pytest.mark.parametrize(
+    ("step", "t"), crossed([1, 3, None], [int32, int64, uint32, uint64, int8, uint8], every=2), ids=name
+)
 def test_counted_loop(t: Scalar, step: int | None) -> None:
     top = np.iinfo(str(t)).max
     rows = [

@@ -15,6 +15,7 @@ from tests.backend.test_ptx import accept
 from tests.cuda_emulation import Context, CudaKernel
 from tests.interpreter import run
 from tests.ir_builder import branch, loop, start, tid
+from tests.long_tail import crossed, name
 from tests.random_ir import DIMS, arguments, functions
 from warp_like.analysis.memory import analyse
 from warp_like.backend.llvm.cuda import stack_size
@@ -182,9 +183,7 @@ def gathering(kind: str, t: Type, where: str) -> Function:
     return f
 
 
-@pytest.mark.parametrize("t", WIDE, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("where", ["always", "mostly"])
+@pytest.mark.parametrize(("where", "kind", "t"), crossed(["always", "mostly"], KINDS, WIDE, every=2), ids=name)
 def test_a_warp_updates_one_address_at_once(kind: str, t: Type, where: str) -> None:
     scalar = scalar_of(t)
     assert scalar is not None

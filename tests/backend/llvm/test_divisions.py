@@ -51,21 +51,22 @@ def remain(x: wp.array(dtype=Any), y: wp.array(dtype=Any), out: wp.array(dtype=A
     out[i] = x[i] % y[i]
 
 
+@pytest.mark.parametrize("width", [0, 64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_remainders(dtype):
+def test_remainders(dtype, width):
     rng = np.random.default_rng(2)
     x, y = arguments(dtype, rng), arguments(dtype, rng)
-    near = (rng.integers(-(2**20), 2**20, len(y)) * y).astype(dtype)  # multiples, or next to them
     factor = np.exp2(rng.uniform(-60.0, 60.0, len(y)))
     every = ends(dtype)
     with np.errstate(all="ignore"):
+        near = (rng.integers(-(2**20), 2**20, len(y)) * y).astype(dtype)  # multiples, or next to them
         x = np.concatenate(
             [x, near, np.nextafter(near, dtype(0)), (y * factor).astype(dtype), np.repeat(every, len(every))]
         )
         y = np.concatenate([y, y, y, y, np.tile(every, len(every))])
         for part in (slice(None), np.abs(x) < 2.0**29 * np.abs(y)):
             out = wp.zeros(len(x[part]), dtype=wp.dtype_from_numpy(dtype))
-            wp.launch(remain, dim=out.size, inputs=[x[part], y[part], out])
+            wp.launch(remain, dim=out.size, inputs=[x[part], y[part], out], options={"vector_width": width})
             expected = np.fmod(x[part], y[part])
             np.testing.assert_array_equal(out.numpy(), expected)
             np.testing.assert_array_equal(np.signbit(out.numpy()[expected == 0]), np.signbit(expected[expected == 0]))

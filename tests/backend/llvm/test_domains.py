@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -23,14 +24,25 @@ def call_all(x: wp.array(dtype=Any), y: wp.array2d(dtype=Any)):
     y[7, i] = wp.sin(a)
     y[8, i] = wp.cos(a)
     y[9, i] = wp.tan(a)
-    y[10, i] = wp.erfc(a)
+    y[10, i] = wp.atan(a)
+    y[11, i] = wp.asin(a)
+    y[12, i] = wp.acos(a)
+    y[13, i] = wp.erfc(a)
+    y[14, i] = wp.erf(a)
 
 
 REFERENCES = (
-    *(np.exp, np.log, np.log2, np.log10, np.sinh, np.cosh, np.tanh, np.sin, np.cos, np.tan),
-    np.vectorize(math.erfc, otypes=[np.float64]),
+    *(np.exp, np.log, np.log2, np.log10, np.sinh, np.cosh, np.tanh, np.sin, np.cos, np.tan, np.arctan),
+    *(lambda x: np.arcsin(np.clip(x, -1.0, 1.0)), lambda x: np.arccos(np.clip(x, -1.0, 1.0))),
+    *(np.vectorize(f, otypes=[np.float64]) for f in (math.erfc, math.erf)),
 )
 """The last two have no version in more than float64."""
+
+NEAR_TURNS = {
+    np.float32: (16367173.0 * 2.0**72, 2.0**100, -1.45554e23, 1.5e23, 2.0**76, 2.0**51, 1.1e4, 8388608.5),
+    np.float64: (6381956970095103.0 * 2.0**797, 2.0**1000, 1.7e308, 2.0**52, 8388608.5, 1e22, 2.0**31, 1.4e67),
+}
+"""Large arguments: the first of each type is closest to a multiple of pi / 2; at others the method changes."""
 
 
 @wp.kernel
@@ -50,7 +62,8 @@ def arguments(dtype, rng):
     info = np.finfo(dtype)
     size = np.exp2(rng.uniform(np.log2(float(info.smallest_subnormal)), np.log2(float(info.max)), 1000))
     edges = [9.0, 10.0, 27.0, 86.0, 87.5, 89.0, 103.0, 104.5, 699.0, 705.0, 709.5, 712.0, 740.0, 746.5, 1e4, 4.1e6, 1e9]
-    numbers = np.concatenate([size, rng.uniform(0.0, 3.0, 1000), rng.uniform(0.0, 100.0, 500), edges])
+    turns = np.concatenate([NEAR_TURNS[dtype], np.rint(np.exp2(rng.uniform(0, 60, 200))) * (np.pi / 2)])
+    numbers = np.concatenate([size, rng.uniform(0.0, 3.0, 1000), rng.uniform(0.0, 100.0, 500), edges, turns])
     return rng.permutation(np.concatenate([numbers * rng.choice([-1.0, 1.0], len(numbers)), ends(dtype)])).astype(dtype)
 
 
@@ -75,6 +88,45 @@ def test_functions_of_one_argument(dtype, width):
         with np.errstate(all="ignore"):
             expected = reference(wide if k < len(REFERENCES) - 2 else x.astype(np.float64))
         assert_close(y.numpy()[k], expected, x, k)
+
+
+def test_vectors_of_large_arguments_alone():
+    """Where no lane is usual, the sine and cosine of each type; those of float64 in mpmath."""
+    rng = np.random.default_rng(7)
+    for dtype in (np.float32, np.float64):
+        most = np.log2(float(np.finfo(dtype).max))
+        far = np.exp2(rng.uniform(13.5 if dtype == np.float32 else 23.0, most, 300)) * rng.choice([-1.0, 1.0], 300)
+        x = np.concatenate([far, NEAR_TURNS[dtype]]).astype(dtype)
+        y = wp.zeros((len(REFERENCES), len(x)), dtype=wp.dtype_from_numpy(dtype))
+        wp.launch(call_all, dim=len(x), inputs=[x, y])
+        with mpmath.workprec(1300):
+            for k, exact in ((7, mpmath.sin), (8, mpmath.cos)):
+                assert_close(y.numpy()[k], np.array([float(exact(float(a))) for a in x]), x, k)
+
+
+@wp.kernel
+def angles(y: wp.array(dtype=Any), x: wp.array(dtype=Any), out: wp.array(dtype=Any)):
+    i = wp.tid()
+    out[i] = wp.atan2(y[i], x[i])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_angles(dtype):
+    rng = np.random.default_rng(6)
+    every = ends(dtype)
+    y, x = arguments(dtype, rng), arguments(dtype, rng)
+    with np.errstate(all="ignore"):
+        near = (y * np.exp2(rng.uniform(-80, 80, len(y))) * rng.choice([-1.0, 1.0], len(y))).astype(dtype)
+    pairs = (y, x), (y, near), (near, y), (np.repeat(every, len(every)), np.tile(every, len(every)))
+    for part in (*pairs, tuple(map(np.concatenate, zip(*pairs, strict=True)))):
+        y, x = part
+        out = wp.zeros(len(x), dtype=wp.dtype_from_numpy(dtype))
+        wp.launch(angles, dim=len(x), inputs=[y, x, out])
+        with np.errstate(all="ignore"):
+            expected = np.arctan2(y.astype(np.longdouble), x.astype(np.longdouble))
+        assert_close(out.numpy(), expected, list(zip(y, x, strict=True)), "atan2")
+        zero = out.numpy() == 0
+        assert (np.signbit(out.numpy()) == np.signbit(expected))[zero].all()
 
 
 @wp.kernel

@@ -1,4 +1,4 @@
-"""Quotients by square roots under ``fast_math``."""
+"""Quotients by square roots: of 1, and others under ``fast_math``."""
 
 from __future__ import annotations
 
@@ -103,4 +103,36 @@ def test_only_products_of_roots_are_estimated() -> None:
         lines = [line for line in code.splitlines() if "fdiv" in line and "<16 x" in line]
         assert lines, "1 / (r * y) is divided"
         exact = quotients.with_options(fast_math=False).inspect("llvm")
-        assert "rsqrt14" not in exact
+        calls = [line for line in exact.splitlines() if "rsqrt14" in line and "call" in line]
+        assert len(calls) == 2, "1 / r alone is estimated, in whole vectors and in the last one"
+
+
+@wp.kernel
+def inverse_root(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = 1.0 / wp.sqrt(x[i])
+
+
+def units_off(x: np.ndarray) -> np.ndarray:
+    """How many units in the last place the inverse roots of positive ``x`` are off."""
+    out = wp.zeros(len(x))
+    wp.launch(inverse_root, dim=len(x), inputs=[wp.array(x), out])
+    exact = 1.0 / np.sqrt(x.astype(float))
+    return abs(out.numpy() - exact) / np.spacing(exact.astype(np.float32)).astype(float)
+
+
+def test_inverse_roots_are_no_worse_than_a_root_and_a_division() -> None:
+    mantissas = np.arange(0x3F800000, 0x40800000, 7, dtype=np.uint32).view(np.float32)  # from 1 to 4
+    powers = np.ldexp(np.float32(1.0), np.arange(-149, 128)).astype(np.float32)
+    most = 1.05 if "rsqrt14" in inverse_root.inspect("llvm") else 1.5
+    for x in (mantissas, any_size(20_011, 4), powers):
+        assert units_off(x).max() < most
+    assert np.all(units_off(powers[1::2]) == 0.0)  # of 4**k, which are exact
+
+
+def test_inverse_roots_keep_their_ends() -> None:
+    x = np.array([0.0, -0.0, np.inf, np.nan, -1.0, -1e-45, -np.inf] * 19, np.float32)
+    out = wp.zeros(len(x))
+    wp.launch(inverse_root, dim=len(x), inputs=[wp.array(x), out])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out.numpy(), 1.0 / np.sqrt(x))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.long_tail import tail
+from tests.long_tail import crossed, tail
 from warp_like.backend import snippets
 
 SIZES = [1, 15, 64, 100]
@@ -308,8 +308,7 @@ def test_the_gradient_of_newton_steps(width, n):
     np.testing.assert_allclose(got, 0.5 / np.sqrt(a), rtol=1e-5)
 
 
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("checkpoints", [False, True])
+@pytest.mark.parametrize(("checkpoints", "n"), crossed([False, True], SIZES, every=2))
 def test_the_gradient_of_nested_loops_with_breaks(width, n, checkpoints):
     rng = np.random.default_rng(n)
     x, counts = rng.uniform(0.1, 2, n), rng.integers(0, 12, n).astype(np.int32)

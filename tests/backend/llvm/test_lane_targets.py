@@ -100,3 +100,19 @@ def test_as_many_lanes_as_registers_allow(target, widths):
 def test_elements_that_lie_apart_are_gathered_where_the_processor_can():
     _, text = lanes(filtered, AVX512, 16)
     assert re.search(r"\tvgather\w+\t.*zmm", text)
+
+
+@wp.kernel
+def alike(x: wp.array(dtype=wp.vec3), y: wp.array(dtype=wp.vec3), out: wp.array(dtype=wp.bool)):
+    i = wp.tid()
+    out[i] = x[i] == y[i]
+
+
+def test_components_are_taken_apart_before_they_are_compared():
+    """LLVM would compare whole registers and then move the bits of their masks one by one."""
+    for target in (AVX512, AVX2):
+        _, text = lanes(alike, target)
+        compared = re.findall(r"\tvcmp\w+ps\t", text)
+        assert compared
+        assert not re.search(r"\tkshiftr[qd]\t", text)
+        assert len(re.findall(r"\tv(?:cmp|perm|blend|shuf)\w*\t", text)) > len(compared)

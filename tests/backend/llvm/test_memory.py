@@ -12,7 +12,7 @@ import pytest
 from tests.backend.kernels import copy_kernel
 from tests.backend.running import Kernel, Outcome, Runtime, check, check_param, dtype_of, outcomes
 from tests.ir_builder import start, tid
-from tests.long_tail import crossed
+from tests.long_tail import crossed, name
 from warp_like.backend.target import Options
 from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
@@ -189,8 +189,7 @@ def check_atomic(kind: str, kinds: list[str], t: Type) -> None:
             check_param(f, outcome, param)
 
 
-@pytest.mark.parametrize("t", INTS + FLOATS, ids=str)
-@pytest.mark.parametrize("kind", ARITHMETIC)
+@pytest.mark.parametrize(("kind", "t"), crossed(ARITHMETIC, INTS + FLOATS, every=2), ids=name)
 def test_atomic_arithmetic(kind: str, t: Scalar) -> None:
     check_atomic(kind, ARITHMETIC, t)
 

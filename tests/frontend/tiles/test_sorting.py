@@ -10,6 +10,7 @@ from tests.cuda_emulation import CudaKernel
 from tests.frontend.support import build
 from tests.gradients import check
 from tests.interpreter import run
+from tests.long_tail import crossed, name, sampled
 from warp_like.builtins.tile_sorting import MOST_COUNTED
 from warp_like.passes.pipeline import Options, finish, optimise, prepare
 
@@ -55,11 +56,14 @@ def keys(dtype: Any, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "dtype, count",
-    [
-        *(("float32", n) for n in (1, 7, MOST_COUNTED, MANY, 1000)),
-        *(("float64", 30), ("float64", MANY), ("float16", MANY), ("int8", MANY), ("uint16", 9)),
-        *(("int16", MANY), ("uint32", MANY), ("int64", MANY), ("int64", 16), ("uint64", MANY)),
-    ],
+    sampled(
+        [
+            *(("float32", n) for n in (1, 7, MOST_COUNTED, MANY, 1000)),
+            *(("float64", 30), ("float64", MANY), ("float16", MANY), ("int8", MANY), ("uint16", 9)),
+            *(("int16", MANY), ("uint32", MANY), ("int64", MANY), ("int64", 16), ("uint64", MANY)),
+        ],
+        every=2,
+    ),
 )
 def test_numbers(dtype: str, count: int):
     given = keys(dtype, count)
@@ -71,8 +75,11 @@ def test_numbers(dtype: str, count: int):
     np.testing.assert_array_equal(np.signbit(got), np.signbit(np.take_along_axis(given, wanted, 1)))
 
 
-@pytest.mark.parametrize("options", [{"vector_width": 4}, {"mode": "debug"}, {"fast_math": True}], ids=str)
-@pytest.mark.parametrize("count", [6, MANY])
+@pytest.mark.parametrize(
+    ("count", "options"),
+    crossed([6, MANY], [{"vector_width": 4}, {"mode": "debug"}, {"fast_math": True}], every=2),
+    ids=name,
+)
 def test_options(count: int, options: dict[str, Any]):
     given = keys("float32", count)
     given[2] = 0.0 if "fast_math" in options else given[2]  # which knows no NaN

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.long_tail import tail
+from tests.long_tail import crossed
 
 BLOCKS = 2
 
@@ -33,7 +33,7 @@ def transforming(shape: tuple[int, ...]) -> Any:
 
 @pytest.mark.parametrize(
     "shape",
-    [(1,), (3, 2), (3,), (7,), (2, 2, 30), (64,), (68,), (243,), (1, 256), tail((800,)), tail((1001,))],
+    crossed([(1,), (3, 2), (3,), (7,), (2, 2, 30), (64,), (243,), (68,), (1, 256), (800,), (1001,)], every=2),
     ids=str,
 )
 def test_lengths(shape: tuple[int, ...]):

@@ -9,6 +9,7 @@ jax = pytest.importorskip("jax")
 
 import warp_like as wp  # noqa: E402
 from tests.interop.jaxffi.kernels import advance, lookup, matmul, rotate, scale, stencil, stencil_np, total  # noqa: E402
+from tests.long_tail import crossed  # noqa: E402
 from warp_like.compiler.pipeline import optimised  # noqa: E402
 from warp_like.compiler.signature import Signature  # noqa: E402
 from warp_like.interop.jaxffi import jax_kernel  # noqa: E402
@@ -195,7 +196,8 @@ def test_empty_and_single_elements():
 
 
 @pytest.mark.parametrize(
-    "dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"]
+    "dtype",
+    crossed(["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"], every=2),
 )
 def test_every_dtype(dtype):
     element = getattr(wp, dtype)

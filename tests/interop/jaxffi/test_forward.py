@@ -99,7 +99,7 @@ def test_jvp(name, transform):
 
 
 @pairs
-@pytest.mark.parametrize("derivative", [jax.jacfwd, jax.jacrev])
+@pytest.mark.parametrize("derivative", crossed([jax.jacfwd, jax.jacrev], every=2))
 def test_jacobians(name, derivative):
     ours, theirs, args = PAIRS[name]
     which = tuple(range(len(args)))
@@ -375,6 +375,7 @@ def test_third_derivatives(name, third):
         assert np.allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.long
 def test_third_derivatives_of_what_is_overwritten_and_of_loops():
     f = jax_kernel(powers, num_outputs=2, enable_backward=True)
     x = floats(3) * 0.5 + 0.5
@@ -390,6 +391,7 @@ def test_third_derivatives_of_what_is_overwritten_and_of_loops():
         assert np.allclose(jax.jit(third(ours))(x), jax.jit(third(theirs))(x), rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.long
 def test_third_derivatives_of_batches():
     x, a = floats(4, 3), jnp.float32(0.7)
 
@@ -440,7 +442,7 @@ def in_place_jnp(x, y):
     return jnp.sin(x) * y, y
 
 
-@pytest.mark.parametrize("third", [forward_over_hessian, tail(reverse_thrice)])
+@pytest.mark.parametrize("third", [tail(forward_over_hessian), tail(reverse_thrice)])
 def test_third_derivatives_in_double_precision(third):
     with enable_x64(True):
         x, n = jnp.array([0.3, -0.7, 1.1, 0.5]), jnp.array([0, 2, 3, 4], dtype=jnp.int32)

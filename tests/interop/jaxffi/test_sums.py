@@ -44,6 +44,24 @@ def add_ends(x: wp.array(dtype=float), y: wp.array(dtype=float)):
     wp.atomic_sub(y, 0, x[i])
 
 
+@wp.kernel
+def add_products(x: wp.array(dtype=float), w: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    for k in range(w.shape[0]):
+        wp.atomic_add(y, k, x[i] * w[k])
+
+
+@pytest.mark.parametrize("n", [5, 200_003])
+def test_sums_of_lanes_in_a_loop(n):
+    f = jax_kernel(add_products, output_dims=9)
+    x, w = random.integers(-3, 4, n).astype(np.float32), np.arange(9, dtype=np.float32)
+    for given in (x, -x, x):
+        got = f(given, w, launch_dims=n)[0]  # whole numbers, whose sums are exact
+        assert np.array_equal(got, given.astype(float).sum() * w)
+    batch = jax.vmap(lambda x: f(x, w, launch_dims=n // 5)[0])(x[: n // 5 * 5].reshape(5, -1))
+    assert np.array_equal(batch, np.outer(x[: n // 5 * 5].reshape(5, -1).sum(axis=1), w))
+
+
 def test_a_sum_over_many_threads():
     f = jax_kernel(total, output_dims=1)
     x = random.random(3_000_001, dtype=np.float32)

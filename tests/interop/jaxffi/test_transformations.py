@@ -26,6 +26,7 @@ def python(*args, **env):
     return done.stdout
 
 
+@pytest.mark.long
 def test_four_devices():
     script = Path(__file__).with_name("four_devices.py")
     assert python(str(script), XLA_FLAGS="--xla_force_host_platform_device_count=4") == "done\n"

@@ -11,6 +11,7 @@ import scipy.sparse.linalg
 import torch
 
 import warp_like as wp
+from tests.long_tail import sampled
 from tests.optim.linear.systems import convection, poisson, sparse, springs
 from tests.runtime.cuda.conftest import device as device  # a fixture
 from warp_like.optim.linear import Direct, cudss, direct
@@ -79,7 +80,7 @@ def nvmath(monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["emulated"], indirect=True)
-@pytest.mark.parametrize("name, block", [("poisson", 1), ("springs", 3), ("convection", 1)])
+@pytest.mark.parametrize("name, block", sampled([("poisson", 1), ("springs", 3), ("convection", 1)], every=2))
 def test_calls_and_solutions(name, block, device, nvmath):
     A = {"poisson": poisson(6), "springs": springs(8), "convection": convection(6)}[name]
     b = np.random.default_rng(0).standard_normal(A.shape[0])

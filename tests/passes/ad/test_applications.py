@@ -14,6 +14,7 @@ import pytest
 
 import warp_like as wp
 from tests.gradients import check
+from tests.long_tail import crossed
 
 f64 = wp.float64
 PROGRAMS: dict[str, Callable[[np.random.Generator], Any]] = {}
@@ -437,7 +438,7 @@ def fft_arguments(rng: np.random.Generator) -> Any:
     return fft, 2, [rng.normal(size=(2, 8, 2))], (2, 8, 2), 1e-5
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", crossed(PROGRAMS, every=2))
 def test_gradient(name: str) -> None:
     kernel, dim, inputs, shape, tolerance = PROGRAMS[name](np.random.default_rng(3))
     check(kernel, dim, inputs, shape, tolerance=tolerance)

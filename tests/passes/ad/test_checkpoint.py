@@ -5,6 +5,7 @@ import pytest
 
 import warp_like as wp
 from tests.gradients import check
+from tests.long_tail import crossed
 from tests.passes.ad import test_kernel_gradients as test_gradients
 
 f64 = wp.float64
@@ -17,7 +18,7 @@ def checkpointed():
     del wp.config.checkpoint_loops
 
 
-@pytest.mark.parametrize("name", test_gradients.CASES)
+@pytest.mark.parametrize("name", crossed(test_gradients.CASES, every=2))
 def test_gradient(name, checkpointed):
     check(*test_gradients.CASES[name])
 
@@ -118,9 +119,9 @@ def counters_and_state(x: wp.array(dtype=f64), n: int, stride: int, out: wp.arra
     out[i] = v
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 5, 40])
-@pytest.mark.parametrize("checkpoint", [False, True])
-@pytest.mark.parametrize("program", [counters, counters_and_state])
+@pytest.mark.parametrize(
+    ("program", "checkpoint", "n"), crossed([counters, counters_and_state], [False, True], [0, 1, 2, 5, 40], every=2)
+)
 def test_counters(n, checkpoint, program):
     rng = np.random.default_rng(n)
     kernel = wp.kernel(program.func, checkpoint_loops=checkpoint)

@@ -10,6 +10,7 @@ import pytest
 
 import warp_like as wp
 from tests.cuda_emulation import Context, CudaKernel
+from tests.long_tail import crossed
 from warp_like.backend.target import Options as Lowering
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
@@ -110,8 +111,7 @@ def repeated(dtype: Any) -> Any:
 ELEMENTS = (wp.float16, wp.bfloat16, wp.float32, wp.float64, wp.vec3h, wp.vec2d, wp.mat22, wp.quat, wp.transform)
 
 
-@pytest.mark.parametrize("width", [0, 1, 4])
-@pytest.mark.parametrize("dtype", ELEMENTS)
+@pytest.mark.parametrize(("dtype", "width"), crossed(ELEMENTS, [0, 1, 4], every=2))
 def test_element_types(dtype: Any, width: int) -> None:
     x, y = (wp.zeros(1, dtype=dtype, requires_grad=True) for _ in range(2))
     backward(in_lanes(repeated(dtype), width), 37, [x, y], y)
@@ -193,8 +193,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("width", [0, 1, 4])
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(("name", "width"), crossed(WAYS, [0, 1, 4], every=2))
 def test_ways_to_an_element(name: str, width: int) -> None:
     kernel, make = WAYS[name]
     x, y = array([1.5]), make()

@@ -15,7 +15,7 @@ from tests.builtins.calls import kernel as call_kernel
 from tests.gradients import _bind as bind
 from tests.interpreter import run
 from tests.ir_builder import count, loop, start, tid
-from tests.long_tail import examples, more
+from tests.long_tail import crossed, examples, more
 from tests.passes.ad.test_kernel_gradients import CASES
 from warp_like.ir import ops
 from warp_like.ir.core import Function
@@ -98,7 +98,7 @@ def is_float(a: Any) -> bool:
     return isinstance(a, np.ndarray) and a.dtype == np.float64
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n not in ATOMIC_WINNERS])
+@pytest.mark.parametrize("name", crossed([n for n in CASES if n not in ATOMIC_WINNERS], every=2))
 def test_jvp_agrees_with_reverse_mode(name: str) -> None:
     kernel, dim, inputs, shape = CASES[name]
     tangents = tangents_for(inputs)
@@ -148,7 +148,7 @@ def hessian_times(kernel: Any, dim: Any, inputs: list[Any], shape: Any, tangents
     return [None if a is None else (a - b) / 2e-6 for a, b in zip(*moved, strict=True)]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", crossed(CASES, every=2))
 def test_hvp_agrees_with_differences_of_gradients(name: str) -> None:
     kernel, dim, inputs, shape = CASES[name]
     tangents = tangents_for(inputs)

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, assume, currently_in_test_context, given, se
 from hypothesis import strategies as st
 
 import warp_like as wp
-from tests.long_tail import seeds
+from tests.long_tail import examples, seeds
 from tests.passes.ad import dual_kernels
 from tests.passes.ad.random_kernels import SHAPES, STRUCTS, THREADS, VECTORS, sources
 from tests.passes.ad.test_random_kernels import CHANGES, COUNTERS, FIXED, INDICES, MAKERS, NAMES, STRIDES, random_arrays
@@ -146,7 +146,7 @@ def by_rounded_dual_numbers(
 
 @pytest.mark.parametrize("turn", seeds(6, few=1))
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(3, few=1), deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=sources(), n=st.integers(0, 4), s=st.sampled_from([-0.6, 0.35, 1.1]))
 def test_compiled(name: str, turn: int, source: str, n: int, s: float) -> None:
     check(source, n, s, name)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 
 BOUNDS = [(0, 0, 1), (0, 1, 1), (0, 5, 1), (2, 9, 3), (2, 8, 3), (1, 2, 7), (5, 2, 1), (7, 0, 2), (0, 40, 1)]
 
@@ -39,7 +40,7 @@ def expected(x: float, lo: int, hi: int, step: int) -> tuple[float, float]:
     return total, slope
 
 
-@pytest.mark.parametrize("name", ["uint8", "uint16", "uint32", "uint64", "int32"])
+@pytest.mark.parametrize("name", crossed(["uint8", "uint16", "uint32", "uint64", "int32"], every=2))
 def test_gradient(name: str) -> None:
     for kernel in kernels(name):
         for bounds in BOUNDS:

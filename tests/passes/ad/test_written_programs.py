@@ -9,6 +9,7 @@ import pytest
 
 import warp_like as wp
 from tests.gradients import check
+from tests.long_tail import crossed
 from tests.passes.ad.test_overwriting import check as check_program
 
 f64 = wp.float64
@@ -177,7 +178,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", crossed(CASES, every=2))
 def test_gradient(name: str) -> None:
     check(*CASES[name], tolerance=5e-6)
 

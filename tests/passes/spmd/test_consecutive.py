@@ -125,7 +125,7 @@ def test_lanes_do_what_threads_do(kernel: Any, width: int):
         np.testing.assert_array_equal(b, a)
 
 
-@pytest.mark.parametrize(("kernel", "width"), crossed(CASES, [2, 4, 8, 16, 32], every=2), ids=name)
+@pytest.mark.parametrize(("kernel", "width"), crossed(CASES, [2, 4, 8, 16, 32], every=3), ids=name)
 def test_compiled(kernel: Any, width: int):
     """Also rows that lie apart, and columns: elements that do not follow on each other."""
     for change in (lambda a: a, lambda a: a[::-1], lambda a: np.repeat(a, 2, axis=-1)[..., ::2], np.asfortranarray):

@@ -2,13 +2,14 @@
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import warp_like as wp
 from tests.frontend.support import define
-from tests.long_tail import tail
+from tests.long_tail import crossed, tail
 
 SIZES = [0, 1, 7, 16, 17, 100]
 NUMBERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
@@ -326,8 +327,9 @@ def make_atomics(dtype):
     return atomics
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64", "float16", "float32", "float64"])
-@pytest.mark.parametrize("n", [1, 50])
+@pytest.mark.parametrize(
+    ("n", "dtype"), crossed([1, 50], ["int32", "uint32", "int64", "uint64", "float16", "float32", "float64"], every=2)
+)
 def test_atomics(width, dtype, n):
     x = values(dtype, (n,))
     bins = np.random.default_rng(2).integers(0, 4, n).astype(np.int32)
@@ -486,21 +488,49 @@ def make_casts(source):
 def cast_in(width, source):
     """Numbers of ``source``, cast to every type by one kernel."""
     x = values(source, (21,))
-    if source.startswith("float"):
-        x = x * np.asarray(3000, source)
-    out = {t: np.zeros(21, t) for t in DTYPES}
+    if source.startswith("float"):  # the ends of the integers, and the numbers beside them
+        ends = 2.0 ** np.array([0, 7, 8, 15, 16, 31, 32, 63, 64]), [np.inf, np.nan, 1e300, 0.5]
+        with np.errstate(over="ignore"):
+            near = np.concatenate(ends).astype(source)
+            near = np.concatenate([near, np.nextafter(near, near.dtype.type(0)), near - near.dtype.type(1)])
+        x = np.concatenate([x * np.asarray(3000, source), near, -near])
+    out = {t: np.zeros(len(x), t) for t in DTYPES}
     wp.config.vector_width = width
     try:
-        wp.launch(make_casts(source), 21, [x, *out.values()])
+        wp.launch(make_casts(source), len(x), [x, *out.values()])
     finally:
         del wp.config.vector_width
     return out
 
 
-@pytest.mark.parametrize("source", DTYPES)
-@pytest.mark.parametrize("target", DTYPES)
+@pytest.mark.parametrize(("target", "source"), crossed(DTYPES, DTYPES, every=2))
 def test_casts(source, target):
     np.testing.assert_array_equal(cast_in(1, source)[target], cast_in(16, source)[target])
+
+
+@wp.kernel
+def compare(x: wp.array(dtype=Any), y: wp.array(dtype=Any), out: wp.array2d(dtype=wp.bool)):
+    i = wp.tid()
+    a = x[i]
+    b = y[i]
+    out[0, i] = a == b
+    out[1, i] = a != b
+    out[2, i] = a[0] < b[0]
+    out[3, i] = a[1] >= b[1] and a[2] != b[2]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "uint64"])
+def test_comparisons_of_components(dtype):
+    x, y = values(dtype, (83, 3)), values(dtype, (83, 3))
+    y[::2] = x[::2]
+    if dtype.startswith("float"):
+        x[4, 1], y[4, 1], x[6, 2], y[6, 2] = np.nan, np.nan, 0.0, -0.0
+    out = np.zeros((4, 83), bool)
+    vector = wp.types.vector(3, getattr(wp, dtype))
+    wp.launch(compare, 83, [wp.array(x, dtype=vector), wp.array(y, dtype=vector), out])
+    a, b = x.T, y.T
+    same = (x == y).all(axis=1)
+    np.testing.assert_array_equal(out, [same, ~same, a[0] < b[0], (a[1] >= b[1]) & (a[2] != b[2])])
 
 
 # --- gradients, and what is not widened ----------------------------------------------------------------------

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 
 
 @pytest.fixture(params=[0, 4, 16])
@@ -163,7 +164,7 @@ def long_kernel(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
     out[i, j] = a
 
 
-@pytest.mark.parametrize("m", [1, 15, 16, 17, 50])
+@pytest.mark.parametrize("m", crossed([1, 15, 16, 17, 50], every=3))
 def test_a_large_body_is_there_once(width, m):
     """It runs under a mask for whole vectors as well."""
     x = np.random.default_rng(m).normal(size=(3, m)).astype(np.float32)

@@ -5,6 +5,7 @@ import gc
 import inspect
 import math
 import pickle
+import weakref
 from typing import Any
 
 import numpy as np
@@ -255,6 +256,71 @@ def test_deleter_runs_once_all_views_are_gone():
     gc.collect()
     assert calls == [(ctypes.addressof(memory), 24)]
     assert memory[2] == 1
+
+
+class Cycle:
+    """Keeps itself alive, and what it holds."""
+
+    def __init__(self, held):
+        self.held, self.itself = held, self
+
+
+@pytest.mark.parametrize("kind", ["default", "closure", "method"])
+def test_the_garbage_collector_leaves_deleters_whole(kind):
+    """A deleter that is garbage like its array is older than the cycle around both: it would be cleared first."""
+    memory, gone = (ctypes.c_float * 6)(), []
+
+    class Pool:
+        def __init__(self):
+            self.gone = gone
+
+        def take_back(self, ptr, size):
+            self.gone.append(size)
+
+    def make():
+        kept = [gone]
+        deleters = {
+            "default": lambda ptr, size, kept=kept: kept[0].append(size),
+            "closure": lambda ptr, size: kept[0].append(size),
+            "method": Pool().take_back,
+        }
+        a = wp.array(ptr=ctypes.addressof(memory), shape=6, dtype=float, deleter=deleters[kind])
+        return Cycle(a)
+
+    for count in range(1, 4):
+        made = weakref.ref(make())
+        gc.collect()
+        assert made() is None
+        assert gone == [24] * count
+
+
+def test_the_garbage_collector_leaves_allocators_whole():
+    given = []
+
+    class Allocator:
+        def __init__(self):
+            self.inner = wp.get_device("cpu").default_allocator
+
+        def allocate(self, size_in_bytes):
+            given.append(ptr := self.inner.allocate(size_in_bytes))
+            return ptr
+
+        def deallocate(self, ptr, size_in_bytes):
+            given.remove(ptr)
+            self.inner.deallocate(ptr, size_in_bytes)
+
+    for _ in range(3):
+        wp.set_device_allocator("cpu", Allocator())
+        try:
+            held = [wp.zeros(4), wp.ones(3, requires_grad=True)]
+        finally:
+            wp.set_device_allocator("cpu", None)
+        assert len(given) == 3
+        made = weakref.ref(Cycle(held))
+        del held
+        gc.collect()
+        assert made() is None
+        assert given == []
 
 
 def test_memory_outlives_the_array():

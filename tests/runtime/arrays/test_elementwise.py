@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed, name
 
 X = np.array([[1.5, -2.0, 3.25], [4.0, 0.5, -6.0]])
 Y = np.array([[2.0, 3.0, -1.5], [0.5, 2.0, 4.0]])
@@ -21,8 +22,7 @@ MEANINGS = {
 IN_PLACE = {getattr(operator, f"i{op.__name__}"): meaning for op, meaning in MEANINGS.items()}
 
 
-@pytest.mark.parametrize("op", MEANINGS, ids=lambda op: op.__name__)
-@pytest.mark.parametrize("dtype", [wp.float32, wp.float64])
+@pytest.mark.parametrize(("dtype", "op"), crossed([wp.float32, wp.float64], MEANINGS, every=2), ids=name)
 def test_arrays_and_numbers(op, dtype):
     d = np.dtype(f"float{8 * wp.types.type_size_in_bytes(dtype)}")
     a, b = wp.array(np.abs(X), dtype=dtype), wp.array(Y, dtype=dtype)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 from warp_like.runtime.arrays import nested
 
 
@@ -218,8 +219,7 @@ def spin_in_groups(groups: wp.array(dtype=Group), n: int, begun: wp.array(dtype=
     tags[0] += int(t) + 1
 
 
-@pytest.mark.parametrize("nested_twice", [False, True])
-@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(("recorded", "nested_twice"), crossed([False, True], [False, True], every=2))
 def test_a_launch_keeps_what_another_thread_replaces(nested_twice, recorded):
     gone = []
     items = wp.array([Body(tags=counted(gone)) for _ in range(8)], dtype=Body)

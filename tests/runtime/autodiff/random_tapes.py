@@ -110,6 +110,11 @@ class View(NamedTuple):
     def indices(self) -> list[int]:
         return list(range(SIZE)[self.part])
 
+    def of(self, a: Any, times: int) -> Any:
+        """The part of an array that is ``times`` as long."""
+        start, stop = (None if k is None else k * times for k in (self.part.start, self.part.stop))
+        return a[start : stop : self.part.step]
+
 
 class Step(NamedTuple):
     """One step: what it is, the kernel's number or None, and its views, of which the last is written to."""
@@ -165,9 +170,9 @@ def program(seed: int) -> tuple[list[bool], list[Step]]:
     return gradients, [_step(rng, len(gradients), unseen) for _ in range(rng.randint(2, 8))]
 
 
-def _run(step: Step, arrays: list[wp.array]) -> None:
-    views = [arrays[v.array][v.part] for v in step.views]
-    to, count = views[-1], len(step.views[-1].indices())
+def _run(step: Step, arrays: list[wp.array], times: int = 1) -> None:
+    views = [v.of(arrays[v.array], times) for v in step.views]
+    to, count = views[-1], len(views[-1])
     recorded = not step.kind.startswith("unrecorded")
     match step.kind:
         case "zero":
@@ -179,7 +184,8 @@ def _run(step: Step, arrays: list[wp.array]) -> None:
         case "assign":
             to.assign(views[0])
         case "slice":
-            arrays[step.views[-1].array][step.views[-1].part] = views[0]
+            array, part = step.views[-1]
+            arrays[array][slice(*(k and k * times for k in (part.start, part.stop)), part.step)] = views[0]
         case "unseen":
             to.numpy()[:] = step.value
         case "inner":
@@ -197,10 +203,10 @@ def _run(step: Step, arrays: list[wp.array]) -> None:
             wp.launch(KERNELS[step.kernel or 0][0], dim=count, inputs=views, record_tape=recorded)
 
 
-def _mean(step: Step, values: list[torch.Tensor], gradients: list[bool]) -> None:
+def _mean(step: Step, values: list[torch.Tensor], gradients: list[bool], times: int = 1) -> None:
     """Make the new value of the array that a step writes to."""
-    given = [values[v.array][v.indices()] for v in step.views]
-    at, to = step.views[-1].array, step.views[-1].indices()
+    given = [v.of(values[v.array], times) for v in step.views]
+    at = step.views[-1].array
     if step.kernel is not None:
         made = KERNELS[step.kernel][2](*given)
     elif step.kind in ("copy", "assign", "slice"):
@@ -208,11 +214,11 @@ def _mean(step: Step, values: list[torch.Tensor], gradients: list[bool]) -> None
     elif step.kind == "inner":
         made = (given[0] * given[1]).sum()[None]
     else:
-        made = torch.full((len(to),), 0.0 if step.kind == "zero" else step.value, dtype=torch.float64)
+        made = torch.full((len(given[-1]),), 0.0 if step.kind == "zero" else step.value, dtype=torch.float64)
     if step.kind.startswith("un"):
         made = given[-1] + (made - given[-1]).detach()
     new = values[at].clone()
-    new[to] = made
+    step.views[-1].of(new, times)[:] = made
     values[at] = new if gradients[at] else new.detach()
 
 
@@ -254,3 +260,48 @@ def check(seed: int) -> bool:
             expected = np.zeros(SIZE) if x.grad is None else x.grad.numpy()
             np.testing.assert_allclose(a.grad.numpy(), expected, rtol=1e-10, atol=1e-10, err_msg=text)
     return False
+
+
+TIMES = 3000
+"""How many times as long the arrays of captured programs are, so that launches run together."""
+
+
+def check_captured(seed: int) -> int:
+    """Run one program and its backward pass in a graph, three times; return how many groups of its nodes run together.
+
+    Raises:
+        AssertionError: Numbers or gradients are wrong.
+    """
+    gradients, steps = program(seed)
+    steps = [s for s in steps if not s.kind.startswith("un") and s.kind != "inner"]
+    rng = np.random.default_rng(seed)
+    start, weights = rng.uniform(-1, 1, (2, len(gradients), SIZE * TIMES))
+    arrays = [wp.array(x, dtype=f64, requires_grad=g) for x, g in zip(start, gradients, strict=True)]
+    leaves = [torch.tensor(x, requires_grad=g) for x, g in zip(start, gradients, strict=True)]
+    values = [x * 1.0 for x in leaves]
+    seeds = {a: wp.array(w, dtype=f64) for a, w, g in zip(arrays, weights, gradients, strict=True) if g}
+    for step in steps:
+        _mean(step, values, gradients, TIMES)
+    torch.autograd.backward(
+        [x for x, g in zip(values, gradients, strict=True) if g],
+        [torch.tensor(w) for w, g in zip(weights, gradients, strict=True) if g],
+    )
+    with warnings.catch_warnings(), wp.ScopedCapture() as capture:
+        warnings.simplefilter("ignore", UserWarning)
+        for a in seeds:
+            a.grad.zero_()
+        with wp.Tape() as tape:
+            for step in steps:
+                _run(step, arrays, TIMES)
+        tape.backward(grads=seeds)
+    for turn in range(3):
+        for a, x in zip(arrays, start, strict=True):
+            a.assign(x)
+        wp.capture_launch(capture.graph)
+        text = f"seed {seed}, turn {turn}: gradients {gradients}, steps {steps}"
+        for a, x, leaf in zip(arrays, values, leaves, strict=True):
+            np.testing.assert_allclose(a.numpy(), x.detach().numpy(), rtol=1e-12, atol=1e-10, err_msg=text)
+            if a in seeds:
+                expected = 0.0 if leaf.grad is None else leaf.grad.numpy()
+                np.testing.assert_allclose(a.grad.numpy(), expected, rtol=1e-10, atol=1e-10, err_msg=text)
+    return len(capture.graph._replay.fused())

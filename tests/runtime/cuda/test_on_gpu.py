@@ -122,7 +122,7 @@ def test_the_benchmark_runs_and_agrees(benchmark, device, tmp_path, monkeypatch,
     said = capsys.readouterr()
     assert "failed" not in said.err, said.err
     assert all(rows[row]["warp_like"] > 0.0 for row in benchmark.ROWS)
-    assert "of the bandwidth of a copy on the device" in said.out
+    assert "bandwidth of saxpy, of a copy on the device: " in said.out
     done = [sum("warp_like" in at[row] for row in benchmark.ROWS) for at in written]
     assert done == [*range(1, len(rows) + 1), len(rows)]  # after each row, and at the end
     assert written[-1].pop("device") == {"name": wp.get_device(device).name}

@@ -69,7 +69,7 @@ def forget(kernel: Any) -> None:
     kernel._with_options.clear()
 
 
-@pytest.mark.parametrize(("name", "block_dim"), crossed(PROGRAMS, [6, 64, 33], every=3))
+@pytest.mark.parametrize(("name", "block_dim"), crossed(PROGRAMS, [6, 64, 33], every=6))
 def test_programs(device: str, name: str, block_dim: int) -> None:
     kernel = PROGRAMS[name][0]
     given = list(np.random.default_rng(0).normal(size=(2, *SHAPE)))
@@ -79,7 +79,7 @@ def test_programs(device: str, name: str, block_dim: int) -> None:
     assert teams(kernel) == {block_dim}
 
 
-@pytest.mark.parametrize("kernel", ON_TILES, ids=lambda k: k.key)
+@pytest.mark.parametrize("kernel", crossed(ON_TILES, every=2), ids=lambda k: k.key)
 def test_threads_and_tiles(device: str, kernel: Any) -> None:
     given = np.random.default_rng(3).uniform(-1.0, 1.0, (3, COUNT))
     x, y = wp.array(given, device=device, requires_grad=True), wp.zeros((3, COLUMNS), dtype=f64, device=device)
@@ -163,7 +163,7 @@ def counters(a: wp.array2d(dtype=f64), out: wp.array2d(dtype=f64)):
 IN_ORDER = [running, last_one_stays, memory_again, counters]
 
 
-@pytest.mark.parametrize("kernel", IN_ORDER, ids=lambda k: k.key)
+@pytest.mark.parametrize("kernel", crossed(IN_ORDER, every=2), ids=lambda k: k.key)
 def test_loops_whose_order_counts(device: str, kernel: Any) -> None:
     given = np.random.default_rng(5).normal(size=(2, N))
     results = []

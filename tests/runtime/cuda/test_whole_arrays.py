@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.long_tail import tail
+from tests.long_tail import crossed, tail
 
 u = wp.utils
 SIZES = (0, 1, 31, 33, 600, 2500)
@@ -112,7 +112,7 @@ def test_prefix_sums_of_vectors_and_strided_arrays(device):
     assert not target.numpy()[1::2].any()
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", crossed(["int32", "uint32", "int64", "float32", "float64"], every=2))
 def test_sorts(device, dtype):
     for n in (0, 1, 2, 63, 65, 300):
         check_sort(device, dtype, n)

@@ -59,6 +59,13 @@ def first(bvh: wp.Bvh, low: wp.array(dtype=wp.vec3), high: wp.array(dtype=wp.vec
             break
 
 
+@wp.kernel
+def count(bvh: wp.uint64, low: wp.array(dtype=wp.vec3), high: wp.array(dtype=wp.vec3), found: wp.array(dtype=int)):
+    i = wp.tid()
+    for _j in wp.bvh_query_aabb(bvh, low[i], high[i]):
+        found[i] += 1
+
+
 def boxes(n, seed=0, size=0.3):
     rng = np.random.default_rng(seed)
     low = rng.uniform(-1, 1, (n, 3)).astype(np.float32)
@@ -108,6 +115,9 @@ def test_queries_find_what_brute_force_finds(method, n, leaf_size):
         meets = np.all((a[:, None] <= high) & (b[:, None] >= low), axis=-1) & there
         np.testing.assert_array_equal(found_by(bvh, 0, a, b)[:, there], meets[:, there])
         assert not found_by(bvh, 0, a - 2, b + 2)[:, ~there].any()
+        without_end = np.full((2, 3), np.float32(np.inf))
+        without_end[1, 1] = 3.0
+        np.testing.assert_array_equal(found_by(bvh, 0, -without_end, without_end), np.tile(there, (2, 1)))
         assert not found_by(bvh, 3, a, b, r=3.0)[:, ~there].any()
         for kind, most in [(1, np.inf), (1, 0.7), (2, 1.0)]:
             met, clear = met_by_ray(low, high, a, dir, 0.2 * (kind == 2), most)
@@ -251,3 +261,17 @@ V = wp.zeros(3, dtype=wp.vec3)
 def test_mistakes(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_threads_go_in_the_order_of_the_boxes():
+    """Each has a box of its own, and there are as many: brute force finds the same for all."""
+    n = 700
+    low, high = boxes(n, seed=5, size=0.5)
+    order = np.random.default_rng(6).permutation(n)
+    low, high = low[order], high[order]
+    x, y = wp.array(low, dtype=wp.vec3), wp.array(high, dtype=wp.vec3)
+    found = wp.zeros(n, dtype=int)
+    wp.launch(count, dim=n, inputs=[wp.Bvh(x, y).id, x, y], outputs=[found])
+    meets = np.all((low[:, None] <= high) & (high[:, None] >= low), axis=-1)
+    np.testing.assert_array_equal(found.numpy(), meets.sum(1))
+    assert "in the order of an object's items" in str(count.explain())

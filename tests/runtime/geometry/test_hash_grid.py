@@ -7,6 +7,7 @@ import pytest
 
 import warp_like as wp
 from tests.interpreter import run as interpret
+from tests.long_tail import crossed
 
 DTYPES = {wp.float16: wp.vec3h, wp.float32: wp.vec3, wp.float64: wp.vec3d}
 
@@ -123,8 +124,7 @@ def run(kernel, grid, x, r, n, device="cpu"):
     return seen.numpy(), near.numpy()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kernel", [visit, visit_with_for])
+@pytest.mark.parametrize(("kernel", "dtype"), crossed([visit, visit_with_for], DTYPES, every=2))
 def test_queries_find_what_brute_force_finds(kernel, dtype):
     rng = np.random.default_rng(3)
     scalar = np.dtype(str(dtype.__name__))
@@ -179,7 +179,7 @@ def test_a_grid_is_built_again_with_more_points_and_fewer():
         assert sorted(ids.list()) == [-1, *range(n)]
 
 
-@pytest.mark.parametrize("width", [1, 4, 16])
+@pytest.mark.parametrize("width", crossed([1, 4, 16], every=3))
 def test_loops_in_loops_and_exits(width):
     rng = np.random.default_rng(7)
     n, r = 50, 0.4
@@ -342,3 +342,120 @@ def test_grids_leave_nothing_behind():
 def test_mistakes(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@wp.kernel
+def pressure(grid: wp.uint64, x: wp.array(dtype=wp.vec3), r: float, out: wp.array(dtype=float)):
+    i = wp.tid()
+    p = x[i]
+    total = 0.0
+    query = wp.hash_grid_query(grid, p, r)
+    j = -1
+    while wp.hash_grid_query_next(query, j):
+        d = wp.length(p - x[j])
+        if d < r and j != i:
+            total += r - d
+    out[i] = total + 100.0 * float(j < 0)
+
+
+@wp.kernel
+def pressure_in_order(grid: wp.uint64, x: wp.array(dtype=wp.vec3), r: float, out: wp.array(dtype=float)):
+    i = wp.hash_grid_point_id(grid, wp.tid())
+    for j in wp.hash_grid_query(grid, x[i], r):
+        out[i] += float(j != i) * wp.max(r - wp.length(x[i] - x[j]), 0.0)
+
+
+@wp.kernel
+def scattered(grid: wp.uint64, x: wp.array(dtype=wp.vec3), r: float, out: wp.array(dtype=float)):
+    i = wp.tid()
+    for j in wp.hash_grid_query(grid, x[i], r):
+        if j != i:
+            wp.atomic_add(out, j, wp.max(r - wp.length(x[i] - x[j]), 0.0))
+
+
+ALONG_CELLS = "threads go in the order of an object's items"
+
+
+@pytest.mark.parametrize("n", [1, 17, 900])
+def test_threads_along_the_cells(n):
+    """They are run in the order of the cells where a grid has as many points, and find what they find in any order."""
+    rng = np.random.default_rng(n)
+    p, r = rng.uniform(-1, 1, (n, 3)).astype(np.float32), 0.35
+    if n > 1:
+        p[0], p[1] = p[2], np.nan
+    x, grid = wp.array(p, dtype=wp.vec3), wp.HashGrid(5, 6, 7)
+    grid.build(x, r)
+    d = np.linalg.norm(p[:, None].astype(np.float64) - p, axis=-1)
+    np.fill_diagonal(d, 9)
+    sums = np.nansum(np.maximum(r - d, 0), axis=1)
+    for kernel in (pressure, pressure_in_order, scattered):
+        out = wp.zeros(n, dtype=float)
+        wp.launch(kernel, dim=n, inputs=[grid.id, x, r], outputs=[out], options={"vector_width": 1})
+        np.testing.assert_allclose(out.numpy(), sums, rtol=1e-4, atol=1e-5, err_msg=kernel.key)
+    fewer = n // 2
+    out = wp.zeros(n, dtype=float)
+    wp.launch(pressure, dim=fewer, inputs=[grid.id, x, r], outputs=[out])
+    np.testing.assert_allclose(out.numpy(), np.where(np.arange(n) < fewer, sums, 0), rtol=1e-4, atol=1e-5)
+    wp.launch(pressure, dim=n, inputs=[wp.uint64(0), x, r], outputs=[out])
+    np.testing.assert_array_equal(out.numpy(), 100.0)
+
+
+def test_which_threads_go_along_the_cells():
+    for kernel, expected in [(pressure, True), (pressure_in_order, False), (scattered, False)]:
+        assert (ALONG_CELLS in str(kernel.explain())) == expected, kernel.key
+
+
+def test_both_forms_of_a_loop_go_through_ranges():
+    """``while hash_grid_query_next(...)`` is as ``for`` where nobody else looks at the query."""
+    whiles = [
+        sum(line.strip().startswith("%") and " = while" in line for line in k.inspect("ir").splitlines())
+        for k in (pressure, pressure_in_order)
+    ]
+    assert whiles == [1, 1]
+    assert " = for %j" in pressure.inspect("ir")
+
+
+@wp.kernel
+def parts_of_walks(grid: wp.uint64, out: wp.array(dtype=int, ndim=2)):
+    i = wp.tid()
+    p, j = wp.vec3(0.5, 0.5, 0.5), -1
+
+    counted = wp.hash_grid_query(grid, p, 2.0)
+    while out[i, 0] < i:
+        if not wp.hash_grid_query_next(counted, j):
+            break
+        out[i, 0] += 1
+
+    otherwise = wp.hash_grid_query(grid, p, 2.0)
+    while True:
+        if not wp.hash_grid_query_next(otherwise, j):
+            break
+        else:
+            out[i, 1] += 1
+
+    begun = wp.hash_grid_query(grid, p, 2.0)
+    for _ in range(i):
+        if wp.hash_grid_query_next(begun, j):
+            out[i, 2] += 1
+    while wp.hash_grid_query_next(begun, j):
+        out[i, 2] += 1
+
+    left = wp.hash_grid_query(grid, p, 2.0)
+    while wp.hash_grid_query_next(left, j):
+        out[i, 3] += 1
+        if out[i, 3] == i:
+            break
+    for _ in left:
+        out[i, 3] += 1
+
+
+def test_parts_of_walks():
+    """A walk that something else may end, that has begun before the loop, or whose test has another side."""
+    n = 23
+    grid = wp.HashGrid(2, 3, 2)
+    grid.build(wp.array(np.random.default_rng(0).uniform(0, 1, (n, 3)).astype(np.float32), dtype=wp.vec3), 0.5)
+    out = wp.zeros((n + 2, 4), dtype=int)
+    wp.launch(parts_of_walks, dim=n + 2, inputs=[grid.id], outputs=[out])
+    expected = np.full((n + 2, 4), n)
+    expected[:, 0] = np.minimum(np.arange(n + 2), n)
+    np.testing.assert_array_equal(out.numpy(), expected)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import sampled
 from tests.runtime.geometry.test_volume import linear
 from warp_like.runtime.geometry import nanovdb
 
@@ -184,10 +185,13 @@ def values_of(scalar, length):
 
 @pytest.mark.parametrize(
     ("kind", "length"),
-    [
-        *((t, n) for t in (wp.float32, wp.float64) for n in (1, 3, 4)),
-        *((t, 1) for t in (wp.int32, wp.int64, wp.uint32)),
-    ],
+    sampled(
+        [
+            *((t, n) for t in (wp.float32, wp.float64) for n in (1, 3, 4)),
+            *((t, 1) for t in (wp.int32, wp.int64, wp.uint32)),
+        ],
+        every=3,
+    ),
 )
 def test_slopes_of_each_type(kind, length):
     t, grad_type = values_of(kind, length)

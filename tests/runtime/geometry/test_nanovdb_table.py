@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import crossed
 from warp_like.runtime.geometry import nanovdb
 from warp_like.runtime.geometry.nanovdb_table import table_of
 
@@ -56,8 +57,7 @@ def with_value(data, tile, level, value):
     return made
 
 
-@pytest.mark.parametrize("scene", SCENES)
-@pytest.mark.parametrize("width", [1, 8])
+@pytest.mark.parametrize(("width", "scene"), crossed([1, 8], SCENES, every=2))
 def test_tiles_are_found(scene, width):
     rng = np.random.default_rng(5)
     tiles, turned = SCENES[scene]

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.long_tail import crossed
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 
 HEAD = """
@@ -58,8 +60,7 @@ def run(tmp_path, body):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("mode", ["release", "debug"])
-@pytest.mark.parametrize("width", [0, 1])
+@pytest.mark.parametrize(("width", "mode"), crossed([0, 1], ["release", "debug"], every=2))
 def test_an_endless_while(tmp_path, mode, width):
     body = f"""
 kernel = spin.with_options(mode={mode!r}, vector_width={width})

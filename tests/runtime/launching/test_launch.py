@@ -240,6 +240,22 @@ def test_host_integers_must_fit(value, fits):
             wp.launch(take_int, dim=1, inputs=[out, value])
 
 
+@wp.kernel
+def take_uint64(out: wp.array(dtype=wp.uint64), n: wp.uint64):
+    out[0] = n
+
+
+@pytest.mark.parametrize("value", [0, 2**63, 2**64 - 1, 2**64, -1, 2**200])
+def test_host_integers_must_fit_64_bits(value):
+    out = np.zeros(1, dtype=np.uint64)
+    if 0 <= value < 2**64:
+        wp.launch(take_uint64, dim=1, inputs=[out, value])
+        assert out[0] == value
+    else:
+        with pytest.raises(ValueError, match="argument 2 `n`: expected uint64, which holds 0 to 18446744073709551615"):
+            wp.launch(take_uint64, dim=1, inputs=[out, value])
+
+
 @pytest.mark.parametrize("value", [5, np.int64(5), np.uint8(5), wp.int8(5), True])
 def test_integer_forms(value):
     out = np.zeros(1, dtype=np.int64)
@@ -476,6 +492,45 @@ def test_elements_that_are_not_aligned_are_refused():
         with pytest.raises(ValueError, match=refused), wp.ScopedCapture():
             wp.launch(kernel, n, args)
     wp.launch(saxpy, 3, [wp.clone(wp.array(ptr=bytes_.ctypes.data + 2, shape=(3,), dtype=float)), out, 1.0])
+
+
+@wp.struct
+class Counts:
+    a: int
+    b: int
+
+
+@wp.struct
+class Weighed:
+    w: wp.float64
+    c: int
+
+
+@wp.kernel
+def count_up(x: wp.array(dtype=Counts)):
+    i = wp.tid()
+    x[i].b += 10 * x[i].a
+
+
+@wp.kernel
+def weigh(x: wp.array(dtype=Weighed)):
+    x[wp.tid()].c += 1
+
+
+def test_structs_lie_where_their_fields_may():
+    numbers = np.arange(1, 36, dtype=np.int32)  # at an address that is no multiple of the structs' 8 bytes
+    first = numbers.ctypes.data + (4 if numbers.ctypes.data % 8 == 0 else 0)
+    skipped = (first - numbers.ctypes.data) // 4
+    for n, stride in ((17, 8), (11, 12), (1, 8), (0, 8)):
+        expected = numbers.copy()
+        rows = np.lib.stride_tricks.as_strided(expected[skipped:], (n, 2), (stride, 4))
+        rows[:, 1] += 10 * rows[:, 0]
+        wp.launch(count_up, n, [wp.array(ptr=first, shape=(n,), strides=(stride,), dtype=Counts)])
+        np.testing.assert_array_equal(numbers, expected)
+    with pytest.raises(ValueError, match="the array's elements are not aligned"):
+        wp.launch(count_up, 2, [wp.array(ptr=first + 2, shape=(2,), dtype=Counts)])
+    with pytest.raises(ValueError, match="the array's elements are not aligned"):
+        wp.launch(weigh, 2, [wp.array(ptr=first, shape=(2,), dtype=Weighed)])
 
 
 @wp.kernel

@@ -104,7 +104,7 @@ def _int_to_float(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
 def _float_to_int(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     if w.target.is_cuda and to.bits >= 32:
         return _by_hardware(w, x, source, to)
-    if isinstance(source, LaneScalar) and to.bits <= 32 and (to.is_signed or to.bits < 32):
+    if isinstance(source, LaneScalar) and (to.bits <= 32 or "avx512dq" in w.target.feature_set):
         return _clamped(w, x, source, to)
     how = "fptosi" if to.is_signed else "fptoui"
     name = f"llvm.{how}.sat.{suffix(to)}.{suffix(source)}"
@@ -112,19 +112,25 @@ def _float_to_int(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
 
 
 def _clamped(w: Writer, x: str, source: LaneScalar, to: Scalar) -> str:
-    """A vector as integers of up to 32 bits, with signs or fewer: LLVM's own way converts lane by lane on x86."""
-    reg, test, whole = register_type(source), vector("i1", source), beside(int32, source)
+    """A vector as integers that processors convert to: LLVM's own way converts lane by lane on x86.
+
+    Integers of fewer than 32 bits are made as int32.
+    """
+    reg, test = register_type(source), vector("i1", source)
+    whole = beside(int32, source) if to.bits < 32 else LaneScalar(to.kind, to.bits, source.width)
     low, high = int_range(one_lane(to))
-    # The largest int32 is no float32: what is above the one below it is set afterwards.
-    most = 2**31 - 128 if source.bits == 32 and to.bits == 32 else high
+    # The largest integer may be no float: what is above the float below it is set afterwards.
+    digits = 24 if source.bits == 32 else 53
+    most = high + 1 - (1 << max(0, high.bit_length() - digits))
     x = w.select(w.op(f"fcmp ord {reg} {x}, {x}"), reg, x, constant(0, source), test)
     bounded = w.select(w.op(f"fcmp ogt {reg} {x}, {constant(low, source)}"), reg, x, constant(low, source), test)
     bounded = w.select(
         w.op(f"fcmp olt {reg} {bounded}, {constant(most, source)}"), reg, bounded, constant(most, source), test
     )
-    made = w.op(f"fptosi {reg} {bounded} to {register_type(whole)}")
+    how = "fptosi" if whole.is_signed else "fptoui"
+    made = w.op(f"{how} {reg} {bounded} to {register_type(whole)}")
     if most != high:
-        above = w.op(f"fcmp oge {reg} {x}, {constant(2**31, source)}")
+        above = w.op(f"fcmp oge {reg} {x}, {constant(high + 1, source)}")
         made = w.select(above, register_type(whole), constant(high, whole), made, test)
     return _int_to_int(w, made, whole, to)
 

@@ -4,6 +4,11 @@ libmvec computes most arguments in vectors and calls libm for the others, lane b
 vanishes, for what has no logarithm, for NaN. A kernel of one such argument in a vector takes twenty times as long. So
 lanes call a function of the module instead. It looks whether any lane is outside of the *vector domain*. If none is, it
 calls the library. Else it replaces the arguments outside by others inside of the domain, and puts the results right.
+
+Outside are tiny numbers as well, whose squares or fourth powers are denormal: each multiplication of these takes
+processors 150 cycles. Odd functions of them are ``x``, or a multiple. Where the function of a tiny number is that of 0,
+a larger one is added, which changes no result.
+
 ``exp`` of float32 needs neither where the processor has fused additions: see ``exponential.py``.
 """
 
@@ -13,7 +18,9 @@ import math
 from collections.abc import Callable, Set
 from typing import NamedTuple
 
-from warp_like.backend.llvm.lane_math import LaneMath, call_function, choose
+from warp_like.backend.llvm.angles import angle, is_unusual
+from warp_like.backend.llvm.lane_math import LaneMath, call_function, choose, denormal_digits
+from warp_like.backend.llvm.periods import sine
 from warp_like.backend.llvm.values import LaneScalar, constant, vector
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import Scalar, float64
@@ -24,7 +31,7 @@ Call = Callable[[str, LaneScalar, list[str]], str]
 
 def is_guarded(libm: str, library: Set[str]) -> bool:
     """Return whether calls of ``libm`` in lanes go by a function of the module; ``library`` has the vector ones."""
-    return libm in _GUARDS or (libm == "pow" and library >= {"log2", "exp2"})
+    return libm in (*_GUARDS, *_QUARTERS, "atan2") or (libm == "pow" and library >= {"log2", "exp2"})
 
 
 def call_guarded(w: Writer, libm: str, t: LaneScalar, args: list[str], call: Call) -> str:
@@ -32,7 +39,9 @@ def call_guarded(w: Writer, libm: str, t: LaneScalar, args: list[str], call: Cal
     v = LaneMath(w, t)
 
     def of_one(x: str) -> str:
-        guard = _periodic(libm, call) if libm in ("sin", "cos") and t.bits == 32 else _GUARDS[libm]
+        guard = _periodic(libm, call) if libm in _QUARTERS else _GUARDS[libm]
+        if libm in _AT_ZERO:
+            x = v.add(x, _tiny(t) / 4.0)
 
         def inside(x: str) -> str:
             return call(libm, t, [x])
@@ -40,8 +49,17 @@ def call_guarded(w: Writer, libm: str, t: LaneScalar, args: list[str], call: Cal
         special = v.any(guard.outside(v, x))
         return choose(v, special, f"{libm}_special", [x], lambda x: guard.answer(v, x, inside), inside)
 
-    power = _Power(w, t, call)
-    return call_function(v, libm, args, power.anywhere if libm == "pow" else of_one)
+    def of_two(y: str, x: str) -> str:
+        def inside(y: str, x: str) -> str:
+            return call(libm, t, [y, x])
+
+        def special(y: str, x: str) -> str:
+            return angle(v, y, x, inside)
+
+        return choose(v, v.any(is_unusual(v, y, x)), f"{libm}_special", [y, x], special, inside)
+
+    bodies = {"pow": _Power(w, t, call).anywhere, "atan2": of_two}
+    return call_function(v, libm, args, bodies.get(libm, of_one))
 
 
 class _Guard(NamedTuple):
@@ -103,7 +121,7 @@ def _hyperbolic(limit: Callable[[Scalar], float], shift: Callable[[Scalar], floa
 
 
 def _logarithm(of_two: float) -> _Guard:
-    """A logarithm; ``of_two`` is that of 2. Denormal numbers are scaled."""
+    """A logarithm; ``of_two`` is that of 2. Of denormal numbers the digits are taken."""
 
     def outside(v: LaneMath, x: str) -> str:
         least, end = (0x10 << 48, 0x7FF << 52) if v.t.bits == 64 else (0x80 << 16, 0xFF << 23)
@@ -112,9 +130,9 @@ def _logarithm(of_two: float) -> _Guard:
         return v.w.op(f"icmp uge {integer} {above}, {v.bits(end - least)}")  # negative numbers have the highest bit
 
     def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
-        bits = 54 if v.t.bits == 64 else 24
+        bits = 1074 if v.t.bits == 64 else 149
         small = v.compare("olt", x, _least_normal(v.t))
-        scaled = v.select(small, v.mul(x, 2.0**bits), x)
+        scaled = v.select(small, denormal_digits(v, x), x)
         has_one = v.both(v.compare("ogt", x, 0.0), v.compare("olt", x, math.inf))
         result = v.sub(call(v.select(has_one, scaled, 1.0)), v.select(small, bits * of_two, 0.0))
         end = v.select(v.compare("olt", x, 0.0), math.nan, v.select(v.compare("oeq", x, 0.0), -math.inf, x))
@@ -133,19 +151,55 @@ def _within(inside: Callable[[LaneMath, str], str], end: Callable[[LaneMath, str
     return _Guard(lambda v, x: v.unless(inside(v, x)), answer)
 
 
-def _periodic(libm: str, call: Call) -> _Guard:
-    """The sine or cosine of float32: beyond 10,000 in float64, whose vector domain is larger, then by libm."""
+def _odd(guard: _Guard, slope: float = 1.0) -> _Guard:
+    """A guard that also keeps tiny numbers from the library, of which the function is ``slope * x``."""
 
-    def answer(v: LaneMath, x: str, call_single: Callable[[str], str]) -> str:
-        double = LaneMath(v.w, LaneScalar(float64.kind, float64.bits, v.t.width))
-        near = v.compare("olt", v.abs(x), 4e6)
-        huge = v.both(v.unless(near), _is_finite(v, x))
-        wide = v.w.op(f"fpext {v.reg} {v.select(near, x, 0.0)} to {double.reg}")
-        exact = v.w.op(f"fptrunc {double.reg} {call(libm, double.t, [wide])} to {v.reg}")
-        rest = v.select(huge, call_single(v.select(huge, x, 0.0)), math.nan)
-        return v.select(near, exact, rest)
+    def outside(v: LaneMath, x: str) -> str:
+        return v.either(guard.outside(v, x), _is_tiny(v, x))
 
-    return _Guard(_beyond(_by(1e4, 1e4)), answer)
+    def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
+        tiny = _is_tiny(v, x)
+        result = guard.answer(v, v.select(tiny, 0.0, x), call)
+        return v.select(tiny, x if slope == 1.0 else v.mul(x, slope), result)
+
+    return _Guard(outside, answer)
+
+
+def _tiny(t: Scalar) -> float:
+    """A number whose fourth power is normal; of ``sin(x)`` and its like the next term is below the rounding."""
+    return 2.0**-200 if t.bits == 64 else 2.0**-27
+
+
+def _is_tiny(v: LaneMath, x: str) -> str:
+    """Less than that in size, and not 0."""
+    integer, exponent = vector(f"i{v.t.bits}", v.t), (1023 - 200) << 52 if v.t.bits == 64 else (127 - 27) << 23
+    size = v.w.op(f"bitcast {v.reg} {v.abs(x)} to {integer}")
+    below = v.w.op(f"sub {integer} {size}, {v.bits(1)}")  # 0 wraps
+    return v.w.op(f"icmp ult {integer} {below}, {v.bits(exponent - 1)}")
+
+
+def _periodic(libm: str, library: Call) -> _Guard:
+    """The sine or cosine, beyond the library's vector domain by ``periods.py``."""
+    beyond = _beyond(_by(1e4, 2.0**23))
+    usual = _odd(_Guard(beyond, _plain)) if libm == "sin" else _Guard(beyond, _plain)
+
+    def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
+        finite = _is_finite(v, x)
+        near = v.select(finite, x, 0.0)
+
+        def far(x: str) -> str:
+            return sine(v, x, _QUARTERS[libm], lambda x: library("sin", v.t, [x]))
+
+        def inside(x: str) -> str:
+            return usual.answer(v, x, call)
+
+        return v.select(finite, choose(v, v.any(beyond(v, near)), f"{libm}_far", [near], far, inside), math.nan)
+
+    return _Guard(usual.outside, answer)
+
+
+def _plain(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
+    return call(x)
 
 
 def _nan(v: LaneMath, x: str) -> str:
@@ -154,6 +208,10 @@ def _nan(v: LaneMath, x: str) -> str:
 
 def _is_finite(v: LaneMath, x: str) -> str:
     return v.compare("olt", v.abs(x), math.inf)
+
+
+def _is_number(v: LaneMath, x: str) -> str:
+    return v.compare("ord", x, x)
 
 
 def _is_short_of(limit: Callable[[Scalar], float]) -> Callable[[LaneMath, str], str]:
@@ -170,21 +228,33 @@ def _sign(v: LaneMath, x: str) -> str:
 
 _EXP_LIMIT, _EXP_SHIFT = _by(87.0, 700.0), _by(40.0, 128.0)
 
+_QUARTERS = {"sin": 0, "cos": 1}
+"""The functions that are a sine, and how many quarter turns later."""
+
+_AT_ZERO = ("cos", "cosh", "exp", "acos")
+"""Functions of which ``f(x)`` and ``f(0)`` are alike for tiny ``x``."""
+
 _GUARDS = {
     "exp": _exponential(_EXP_LIMIT, _EXP_SHIFT),
     "log": _logarithm(math.log(2.0)),
     "log2": _logarithm(1.0),
     "log10": _logarithm(math.log10(2.0)),
-    "sinh": _hyperbolic(_EXP_LIMIT, _EXP_SHIFT),
+    "sinh": _odd(_hyperbolic(_EXP_LIMIT, _EXP_SHIFT)),
     "cosh": _hyperbolic(_EXP_LIMIT, _EXP_SHIFT),
-    "tanh": _within(_is_finite, _sign),
+    "tanh": _odd(_within(_is_finite, _sign)),
+    "erf": _odd(_within(_is_number, _nan), 2.0 / math.sqrt(math.pi)),
     "erfc": _within(_is_short_of(_by(10.06, 27.25)), _nothing),
-    "sin": _within(_is_finite, _nan),
-    "cos": _within(_is_finite, _nan),
-    "tan": _within(_is_finite, _nan),
+    "tan": _odd(_within(_is_finite, _nan)),
+    "asin": _odd(_within(_is_number, _nan)),
+    "acos": _within(_is_number, _nan),
+    "atan": _odd(_within(_is_number, _nan)),
 }
 
 # --- powers -----------------------------------------------------------------------------------------------------
+
+
+TINY_EXPONENT = 2.0**-100
+"""Powers by smaller ones are 1."""
 
 
 class _Power:
@@ -200,22 +270,35 @@ class _Power:
         most, exponent = (2.0**32, 30.0) if v.t.bits == 64 else (2.0**12, 10.0)
         base = v.both(v.compare("oge", x, 1.0 / most), v.compare("ole", x, most))
         usual = v.both(base, v.compare("ole", v.abs(y), exponent))
+        if v.t.bits == 64:  # the library takes denormal exponents one by one
+            usual = v.both(usual, v.compare("oge", v.abs(y), TINY_EXPONENT))
 
         def inside(x: str, y: str) -> str:
             return self.call("pow", v.t, [x, y])
 
         def outside(x: str, y: str) -> str:
             size = v.abs(x)
-            return self._with_ends(x, y, (self._estimated if v.t.bits == 64 else self._in_double)(size, y))
+            power = self._estimated if v.t.bits == 64 else self._in_double
+            y = self._not_tiny(y)
+            return self._with_ends(x, y, power(size, y))
 
         return choose(v, v.any(v.unless(usual)), "pow_special", [x, y], outside, inside)
 
     def _in_double(self, size: str, y: str) -> str:
         """``exp2(y * log2(size))`` in float64, which is exact enough to be rounded, and where nothing overflows."""
         v, d = self.v, LaneMath(self.w, self.double)
+        small = v.both(v.compare("ogt", size, 0.0), v.compare("olt", size, _least_normal(v.t)))
+        size = v.select(small, denormal_digits(v, size), size)
         wide, exponent = (self.w.op(f"fpext {v.reg} {a} to {d.reg}") for a in (size, y))
-        result = self._exp2(d, d.mul(d.clamp(exponent, -1e39, 1e39), self._log2(d, wide)))
+        log = d.sub(self._log2(d, wide), d.select(small, 149.0, 0.0))
+        result = self._exp2(d, d.mul(d.clamp(exponent, -1e39, 1e39), log))
         return self.w.op(f"fptrunc {d.reg} {result} to {v.reg}")
+
+    def _not_tiny(self, y: str) -> str:
+        """An exponent with the same powers that is not denormal."""
+        v = self.v
+        tiny = v.both(v.compare("olt", v.abs(y), TINY_EXPONENT), v.compare("one", y, 0.0))
+        return v.select(tiny, v.intrinsic("copysign", TINY_EXPONENT, y), y)
 
     def _log2(self, d: LaneMath, x: str) -> str:
         """The logarithm of a size: a huge number for 0 and infinity, which times 0 is 0."""
@@ -230,7 +313,7 @@ class _Power:
     def _estimated(self, size: str, y: str) -> str:
         """The power of a size: where its logarithm is near the ends of the range, the square of the root of it.
 
-        Denormal sizes are the library's.
+        So is that of denormal sizes, by the size's root.
         """
         v = self.v
         log = self._log2(v, v.select(v.compare("ogt", size, 0.0), v.intrinsic("maximumnum", size, 2.0**-1022), size))
@@ -239,10 +322,13 @@ class _Power:
         known = v.both(v.compare("ogt", size, 0.0), v.compare("olt", size, math.inf))
         beyond = v.compare("ogt", v.abs(estimate), v.select(known, 1100.0, 0.0))
         usual = v.both(known, v.unless(beyond))
-        exponent = v.select(far, v.mul(y, 0.5), y)
-        power = self.call("pow", v.t, [v.select(usual, size, 1.0), v.select(usual, exponent, 1.0)])
+        small = v.both(usual, v.compare("olt", size, 2.0**-1022))
+        root = v.mul(v.intrinsic("sqrt", v.select(small, denormal_digits(v, size), 1.0)), 2.0**-537)
+        base = v.select(small, root, v.select(usual, size, 1.0))
+        exponent = v.select(v.both(far, v.unless(small)), v.mul(y, 0.5), y)
+        power = self.call("pow", v.t, [base, v.select(usual, exponent, 1.0)])
         end = v.select(v.compare("ogt", estimate, 0.0), math.inf, 0.0)
-        return v.select(beyond, end, v.select(far, v.mul(power, power), power))
+        return v.select(beyond, end, v.select(v.either(far, small), v.mul(power, power), power))
 
     def _with_ends(self, x: str, y: str, power: str) -> str:
         """``pow(x, y)``, given that of the size of ``x``: with its sign, and NaN where it has none."""

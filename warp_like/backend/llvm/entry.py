@@ -33,6 +33,7 @@ from warp_like.analysis.interleaving import keeps_order
 from warp_like.analysis.memory import analyse
 from warp_like.analysis.ranges import Ranges, find_ranges
 from warp_like.analysis.streams import WIDEST
+from warp_like.backend.llvm import lane_partials
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team, barrier, works_in_blocks
 from warp_like.backend.llvm.cuda import CONTEXT, Stack
@@ -116,20 +117,27 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         def ranges(g: Function) -> Ranges:
             return find_ranges(g, options.narrow)
 
-        def run(g: Function, active: str = "", partial: bool = False) -> None:
+        partials = {} if _is_large(f) else lane_partials.ask_for_all(w, f, params)
+
+        def run(g: Function, active: str = "", partial: bool = False, whole: bool = False) -> None:
             find = functools.partial(ranges, g)
             polls = None if fuel is None else Polls(w, fuel, g.schedule.lanes, find)
             lowering = Lowering(
                 w, find, ndim, grid.index, grid.extent, lambda: grid.thread, active, partial, grid.stack,
                 grid.accumulators, grid.team, polls,
             )  # fmt: skip
-            for p, rep in zip(g.params, params, strict=True):
+            for i, (p, rep) in enumerate(zip(g.params, params, strict=True)):
+                if whole and i in partials and isinstance(rep, ArrayRef):
+                    rep = rep.replace(partials=partials[i])
                 lowering.bind(p, rep)
             lowering.body(g)
             if polls is not None:
                 polls.thread(g.body)
 
         grid = _kind_of_grid(target, f)(w, ndim, f, run)
+        for ref in partials.values():
+            found = w.op(f"icmp ne ptr {ref.data}, null")
+            grid.whole_vectors = w.op(f"and i1 {grid.whole_vectors}, {found}") if grid.whole_vectors else found
         grid.write()
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
     schedule = f.schedule
@@ -241,6 +249,11 @@ def _parameter(w: Writer, t: Type, offset: int, position: int, apart: list[int])
     )
 
 
+def _is_large(f: Function) -> bool:
+    """Whether ``f`` in lanes is there once, with a mask for all vectors."""
+    return sum(1 for _ in f.body.walk()) > LARGEST_TWICE
+
+
 def _byte(w: Writer, base: str, offset: int) -> str:
     return w.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}") if offset else base
 
@@ -253,6 +266,7 @@ class _Grid:
         self.ndim = ndim
         self.f = f
         self.run = run  # writes the body of a function for one thread, or given a mask for lanes
+        self.whole_vectors = ""  # whether the code for whole vectors may run; always if empty
         self.thread = ""
         self.stack: Stack | None = None  # a GPU's
         self.accumulators = Accumulators(w)
@@ -410,13 +424,15 @@ class _LaneGrid(_CpuGrid):
 
     def _threads(self, low: str, high: str, outer: list[str], target: str) -> None:
         w, lanes = self.w, self.f.schedule.lanes
-        if sum(1 for _ in self.f.body.walk()) > LARGEST_TWICE:
+        if _is_large(self.f):
             before = w.block
             w.jump("remainder")
             self._remainder(low, before, high, outer, self.f, target, partial=False)
             return
         remainder = self.f.schedule.remainder or self.f
         whole = w.op(f"sub nsw i64 {high}, {lanes}")
+        if self.whole_vectors:
+            whole = w.select(self.whole_vectors, "i64", whole, "-1", "i1")
         before = w.block
         w.jump("vectors")
         w.start("vectors")
@@ -426,7 +442,7 @@ class _LaneGrid(_CpuGrid):
         w.branch(w.op(f"icmp sle i64 {t}, {whole}"), "vector", "remainder")
         w.start("vector")
         self._at(t, outer)
-        self.run(self.f, full_mask(lanes))
+        self.run(self.f, full_mask(lanes), whole=True)
         counter.add([w.op(f"add nuw nsw i64 {t}, {lanes}")], w.block)
         counter.finish()
         w.jump("vectors")
@@ -446,6 +462,8 @@ class _LaneGrid(_CpuGrid):
         conditions = (f"eq i64 {low}, 0", f"sle i64 {stop}, %end", f"sle i64 {side}, {self._extents[-2]}")
         inside, ends, together = (w.op(f"icmp {c}") for c in conditions)
         whole = w.op(f"and i1 {w.op(f'and i1 {inside}, {ends}')}, {together}")
+        if self.whole_vectors:
+            whole = w.op(f"and i1 {whole}, {self.whole_vectors}")
         before = w.block
         w.branch(whole, "groups", "strip")
         w.start("groups")
@@ -456,7 +474,7 @@ class _LaneGrid(_CpuGrid):
         w.branch(w.op(f"icmp sle i64 {reached}, {inner}"), "coarsened", "strip")
         w.start("coarsened")
         self._at(t, outer)
-        self.run(coarsened, full_mask(coarsened.schedule.lanes))
+        self.run(coarsened, full_mask(coarsened.schedule.lanes), whole=True)
         counter.add([reached], w.block)
         counter.finish()
         w.jump("groups")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from warp_like.backend.llvm.casts import cast, extend_half, round_half
 from warp_like.backend.llvm.divisions import integer_quotient, remainder
+from warp_like.backend.llvm.shuffle import fence
 from warp_like.backend.llvm.symbols import call_scalar, call_symbol
 from warp_like.backend.llvm.values import (
     LaneScalar,
@@ -76,7 +77,9 @@ def _symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
 def _scalar(w: Writer, name: str, t: Scalar, args: list[str]) -> str:
     if not is_half(t):
         return SCALAR[name](w, t, *args)
-    got = SCALAR[name](w, beside(float32, t), *(extend_half(w, x, t) for x in args))
+    wide = [extend_half(w, x, t) for x in args]
+    w.shuffled.update(y for x, y in zip(args, wide, strict=True) if x in w.shuffled)
+    got = SCALAR[name](w, beside(float32, t), *wide)
     return got if name in BOOL_RESULT else round_half(w, got, t)
 
 
@@ -165,6 +168,8 @@ def _comparison(name: str) -> None:
 
     def lower(w: Writer, t: Scalar, a: str, b: str) -> str:
         r = register_type(t)
+        if isinstance(t, LaneScalar) and t.bits >= 32 and {a, b} <= w.shuffled and w.target.triple.startswith("x86_64"):
+            a = fence(w, t, a)
         if t.is_float:
             return w.op(f"fcmp {ordered}{name} {r} {a}, {b}")
         sign = "" if signless else "s" if t.is_signed else "u"

@@ -1,12 +1,16 @@
-"""Quotients by square roots under ``fast_math``: by the processor's estimate of ``1 / sqrt(x)`` and one Newton step.
+"""Quotients by square roots: by the processor's estimate of ``1 / sqrt(x)`` and one Newton step.
 
-A root and a division keep the divider of the processor busy, which takes 20 cycles for 16 lanes on Zen 4. The estimate
-of AVX-512 (14 bits, for denormal numbers too) and a step take 6 instructions, and leave an error of about 2 units in
-the last place. A divisor may be a power of a root, ``m / (r * r * r)``, or a product of two, ``m / (r * s)``.
+A root and a division keep the divider of the processor busy, which takes 20 cycles for 16 lanes on Zen 4 and 24 on
+Sapphire Rapids. The estimate of AVX-512 (14 bits, for denormal numbers too) and a step take 6 or 7 instructions.
 
-The product of ``m`` and the inverses leaves float32 on its way only where the quotient does (`_product`). So it has no
-``reassoc``: LLVM would bring back the orders that overflow. Three roots of different numbers are multiplied and
-divided.
+``1 / sqrt(x)`` alone is always made of them. The step leaves an error of at most 1.05 units in the last place; a root
+and a division that both are rounded leave up to 1.5 (`_better_of_register`). It takes fused operations: where the user
+forbids these, root and division stay.
+
+Other quotients by roots are so under ``fast_math``, with a step that leaves about 2 units. A divisor may be a power
+of a root, ``m / (r * r * r)``, or a product of two, ``m / (r * s)``. The product of ``m`` and the inverses leaves
+float32 on its way only where the quotient does (`_product`). So it has no ``reassoc``: LLVM would bring back the orders
+that overflow. Three roots of different numbers are multiplied and divided.
 
 A GPU estimates ``1 / sqrt(x)`` in one instruction, to 2 units in the last place. ``fast_math`` takes that for every
 quotient by a root. Else ``1 / sqrt(x)`` alone is made of it, with a step that leaves less than one unit, no more than
@@ -41,21 +45,22 @@ def quotient_by_roots(w: Writer, o: ops.Apply, scalar: Callable[[Value], str]) -
         return None
     if w.target.is_cuda:
         return _on_gpu(w, o, scalar)
-    if not (w.options.fast_math and "avx512f" in w.target.feature_set):
-        return None
     t = _float_in_lanes(o.result)
-    if t is None or t.width % LANES:
+    if t is None or t.width % LANES or "avx512f" not in w.target.feature_set:
         return None
     roots = _roots(o.args[1])
+    if roots is not None and not w.options.fast_math:
+        is_one = w.options.fuse_fp and len(roots) == 1 and _is_one(o.args[0])
+        return _by_register(w, t, scalar(roots[0]), _better_of_register) if is_one else None
     if roots is None or len(roots) > MOST_FACTORS or (len(set(roots)) > 1 and len(roots) > 2):
         return None
-    inverses = {x: _inverse_root(w, t, scalar(x)) for x in dict.fromkeys(roots)}
+    inverses = {x: _by_register(w, t, scalar(x), _of_register) for x in dict.fromkeys(roots)}
     return _product(LaneMath(w, t), scalar(o.args[0]), [inverses[x] for x in roots])
 
 
 def _on_gpu(w: Writer, o: ops.Apply, scalar: Callable[[Value], str]) -> str | None:
     m, root = o.args
-    is_one = isinstance(m.op, ops.Constant) and m.op.value == 1.0
+    is_one = _is_one(m)
     if o.result.type != float32 or not isinstance(root.op, ops.Apply) or root.op.fn != "sqrt":
         return None
     if not (is_one or w.options.fast_math):
@@ -65,6 +70,11 @@ def _on_gpu(w: Writer, o: ops.Apply, scalar: Callable[[Value], str]) -> str | No
     if not w.options.fast_math:
         return _step(w, x, estimate)
     return estimate if is_one else w.op(f"fmul {w.fp}float {scalar(m)}, {estimate}")
+
+
+def _is_one(v: Value) -> bool:
+    """Whether ``v`` is 1 in all lanes."""
+    return ops.constant_value(v.op.x if isinstance(v.op, ops.Broadcast) else v) == 1.0
 
 
 def _step(w: Writer, x: str, y: str) -> str:
@@ -113,16 +123,34 @@ def _roots(v: Value) -> list[Value] | None:
     return None
 
 
-def _inverse_root(w: Writer, t: LaneScalar, x: str) -> str:
+def _by_register(w: Writer, t: LaneScalar, x: str, inverse_root: Callable[[Writer, LaneScalar, str], str]) -> str:
     one = LaneScalar(t.kind, t.bits, LANES)
-    return join(w, one, [_of_register(w, one, p) for p in split(w, t, x, LANES)])
+    return join(w, one, [inverse_root(w, one, p) for p in split(w, t, x, LANES)])
+
+
+def _estimate(v: LaneMath, x: str) -> str:
+    """``1 / sqrt(x)`` to 14 bits."""
+    name = "llvm.x86.avx512.rsqrt14.ps.512"
+    return v.w.intrinsic(name, v.reg, [v.reg, v.reg, f"i{LANES}"], [x, "zeroinitializer", "-1"])
+
+
+def _better_of_register(w: Writer, t: LaneScalar, x: str) -> str:
+    """``y + y / 2 * e`` for the estimate ``y``, and ``e = 1 - x * y * y``.
+
+    ``e`` is NaN for an ``x`` of 0, infinity or NaN, and for a negative one: there the estimate is right.
+    """
+    v = LaneMath(w, t)
+    y = _estimate(v, x)
+    product = v.mul(x, y)
+    missing = v.intrinsic("fma", w.op(f"fneg {v.reg} {product}"), y, 1.0)
+    better = v.intrinsic("fma", v.mul(y, 0.5), missing, y)
+    return v.select(v.compare("ord", missing, missing), better, y)
 
 
 def _of_register(w: Writer, t: LaneScalar, x: str) -> str:
     """``y * (1.5 - 0.5 * (x * y * y))`` for the estimate ``y``; ``x * y`` neither overflows nor vanishes."""
     v = LaneMath(w, t)
-    name = "llvm.x86.avx512.rsqrt14.ps.512"
-    y = w.intrinsic(name, v.reg, [v.reg, v.reg, f"i{LANES}"], [x, "zeroinitializer", "-1"])
+    y = _estimate(v, x)
     near_one = v.intrinsic("minimumnum", v.mul(v.mul(x, y), y), 1.5)  # of NaN and a number it is the number
     less = w.op(f"fmul contract {v.reg} {near_one}, {constant(-0.5, t)}")
     return v.mul(y, w.op(f"fadd contract {v.reg} {less}, {constant(1.5, t)}"))

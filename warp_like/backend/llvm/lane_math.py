@@ -96,3 +96,11 @@ def choose(
     w.jump(labels[2])
     w.start(labels[2])
     return w.op(f"phi {v.reg} [{outside}, %{labels[0]}], [{inside}, %{labels[1]}]")
+
+
+def denormal_digits(v: LaneMath, x: str) -> str:
+    """A positive denormal number as a multiple of the least one: by its bits, since a product would take long."""
+    integer, whole = vector(f"i{v.t.bits}", v.t), 2.0**52 if v.t.bits == 64 else 2.0**23
+    exponent = (1023 + 52) << 52 if v.t.bits == 64 else (127 + 23) << 23
+    shifted = v.w.op(f"or {integer} {v.w.op(f'bitcast {v.reg} {x} to {integer}')}, {v.bits(exponent)}")
+    return v.sub(v.w.op(f"bitcast {integer} {shifted} to {v.reg}"), whole)

@@ -9,6 +9,7 @@ hit different elements are loads, vector additions and stores.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from warp_like.backend.llvm import memory
@@ -89,6 +90,7 @@ class Access:
         scattered = any(i.stride is None for i in indices)
         self.apart: int | str | None = None if scattered else self._distance()
         self._addresses = ""
+        self.gathers = False  # elements that lie apart are in the first cache, where gathers read them fastest
 
     @property
     def is_full(self) -> bool:
@@ -222,7 +224,21 @@ class Access:
     def _load_apart(self) -> list[str]:
         if self._has_rows:
             return self._load_rows()
-        return [gather(self.w, _stored(s), self.pointers(at), self.mask, self.note) for s, at in self.leaves]
+        found: list[str] = []
+        while len(found) < len(self.leaves):
+            found += self._gathered(*self.leaves[len(found) : len(found) + 2])
+        return found
+
+    def _gathered(self, *parts: tuple[Scalar, int]) -> list[str]:
+        """One or two scalars of each lane's element: by one access where they are neighbours of 32 bits."""
+        w, (s, at) = self.w, parts[0]
+        t = _stored(s)
+        if len(parts) < 2 or parts[1][1] != at + 4 or {t.bits, parts[1][0].bits} != {32} or parts[1][0] != s:
+            return [gather(w, t, self.pointers(at), self.mask, self.note)]
+        both = gather(w, LaneScalar("uint", 64, self.width), self.pointers(at), self.mask, self.note, align=4)
+        kind = typed(t, 2 * self.width)
+        whole = w.op(f"bitcast <{self.width} x i64> {both} to {kind}")
+        return [shuffle(w, kind, whole, "poison", range(k, 2 * self.width, 2)) for k in range(2)]
 
     @property
     def _has_masked_registers(self) -> bool:
@@ -246,7 +262,7 @@ class Access:
         """Whether each lane's element is loaded as it lies: numbers of 32 bits, one of each lane fits a register."""
         whole = self.is_packed and self.width % 4 == 0
         fits = self.leaves[0][0].bits == 32 and 32 * self.width <= self.w.target.vector_bits
-        return whole and fits and len(self.leaves) in ROWS
+        return whole and fits and len(self.leaves) in ROWS and not self.gathers
 
     def _load_rows(self) -> list[str]:
         """Load each lane's element in pieces of up to 4 scalars and transpose these in registers."""
@@ -475,6 +491,7 @@ class Spilled:
         return x
 
 
+@functools.cache
 def full_mask(width: int) -> str:
     """Return the mask of all lanes."""
     return constant(True, LaneScalar("bool", 8, width))
@@ -513,6 +530,12 @@ def if_full(
 def any_lane(w: Writer, width: int, mask: str) -> str:
     """Return whether ``mask`` has a lane."""
     return w.op(f"icmp ne i{width} {mask_bits(w, width, mask)}, 0")
+
+
+def as_bits(w: Writer, width: int, x: str, mask: str) -> str:
+    """Return an i64 with the bits of the lanes of ``mask`` for which ``x`` holds."""
+    held = w.op(f"and <{width} x i1> {x}, {mask}")
+    return _as_lane(w, width, mask_bits(w, width, held))
 
 
 def for_each_lane(w: Writer, width: int, mask: str, body: Callable[[str], None], backwards: bool = False) -> None:
@@ -557,7 +580,7 @@ def _as_lane(w: Writer, width: int, number: str) -> str:
 def reduce(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
     """Return one component reduced by ``kind`` over the lanes of ``mask``, in any order."""
     reg, one = register_type(t), register_type(t.one)
-    x = _masked(w, kind, t, x, mask)
+    x = masked(w, kind, t, x, mask)
     operation = KINDS[kind].operation.of(t)
     name = f"llvm.vector.reduce.{operation.removeprefix(INTRINSIC)}.{suffix_of(t)}"
     if not t.is_float:
@@ -573,11 +596,11 @@ def reduce_together(w: Writer, kind: str, t: LaneScalar, parts: Sequence[str], m
         return [last(w, t, x, mask) for x in parts]
     if not KINDS[kind].sign or not t.is_float or len(parts) == 1:
         return [reduce(w, kind, t, x, mask) for x in parts]
-    return lane_sums(w, t, [_masked(w, kind, t, x, mask) for x in parts])
+    return lane_sums(w, t, [masked(w, kind, t, x, mask) for x in parts])
 
 
-def _masked(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
-    """``x``, where ``mask`` has no lane the number that changes nothing."""
+def masked(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
+    """Return ``x``, where ``mask`` has no lane the number that changes nothing."""
     if mask == full_mask(t.width):
         return x
     return w.select(mask, register_type(t), x, constant(neutral(kind, t.one), t), f"<{t.width} x i1>")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from warp_like.analysis.intervals import type_range
 from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
-from warp_like.backend.llvm import lane_sums, lanes, memory, neighbours, runtime_calls, warp
+from warp_like.backend.llvm import lane_partials, lane_sums, lanes, memory, neighbours, runtime_calls, warp
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
@@ -30,7 +30,8 @@ from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.native_calls import call_function
 from warp_like.backend.llvm.outlined import in_lanes
 from warp_like.backend.llvm.polls import Polls
-from warp_like.backend.llvm.shuffle import iota, splat
+from warp_like.backend.llvm.shuffle import compressed, iota, splat
+from warp_like.backend.llvm.uniform_quotients import quotient_by_uniform
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
@@ -91,6 +92,7 @@ class Lowering:
         self._reps: dict[Value, Rep] = {}
         self._shared_addresses: dict[Op, str] = {}  # CUDA's
         self.neighbours: dict[Op, neighbours.Group] = {}
+        self._summed: set[Op | None] = set()  # sums over lanes whose vectors are added
         self.slots = Slots()
         self.wide: list[dict[Value, str]] = [{}]  # indices in 64 bits, by the block that they are known in
 
@@ -158,6 +160,9 @@ class Lowering:
         """Lower the body of ``f``, whose parameters are bound; it yields nothing that anybody reads."""
         if self.w.target.is_gpu:
             self._shared_addresses = warp.shared_addresses(f)
+        if any(isinstance(rep, ArrayRef) and rep.partials for rep in self._reps.values()):
+            found = (o for o in lane_partials.find_additions(f) if self.array(o.array).partials)
+            self._summed = {o.value.op for o in found}
         self.block(f.body, [])
 
     def block(self, b: Block, params: Sequence[tuple[Value, Rep]]) -> list[Rep]:
@@ -245,7 +250,11 @@ class Lowering:
     def access(self, o: ops.Load | ops.Store | ops.Atomic) -> Access:
         """Return the elements that the lanes of ``o`` touch."""
         place = self._place(o)
-        return PrivateAccess(*place) if place[1].lanes > 1 else Access(*place)
+        if place[1].lanes > 1:
+            return PrivateAccess(*place)
+        made = Access(*place)
+        made.gathers = not self._active and self.w.target.has_fast_gathers  # loops of a thread that look through items
+        return made
 
     def _place(self, o: _OfLanes) -> tuple[Writer, ArrayRef, list[LaneIndex], int, str, bool]:
         """Return what an access of lanes is made from."""
@@ -302,12 +311,22 @@ class Lowering:
         steps = w.op(f"mul {reg} {iota(t)}, {constant(o.stride, t)}") if o.stride != 1 else iota(t)
         self.bind(o.result, (w.op(f"add {reg} {splat(w, t, self.scalar(o.base))}, {steps}"),))
 
+    def _compress(self, o: ops.Compress) -> None:
+        types = [t for t, _ in leaves(o.x.type)]
+        mask, parts = self.scalar(o.kept), zip(types, self.scalars(o.x), strict=True)
+        self.bind(o.result, tuple(compressed(self.w, t, x, mask) for t, x in parts if isinstance(t, LaneScalar)))
+
     def _lane_reduce(self, o: ops.LaneReduce) -> None:
+        if o in self._summed:
+            return  # the addition takes the lanes
         w, t = self.w, o.x.type
         assert isinstance(t, Lanes)
         mask = self.scalar(o.mask[0]) if o.mask else lanes.full_mask(t.width)
         if o.kind == "any":
             self.bind(o.result, (lanes.any_lane(w, t.width, self.scalar(o.x)),))
+            return
+        if o.kind == "bits":
+            self.bind(o.result, (lanes.as_bits(w, t.width, self.scalar(o.x), mask),))
             return
         scalar, parts = leaves(t)[0][0], self.scalars(o.x)
         assert isinstance(scalar, LaneScalar)
@@ -329,8 +348,10 @@ class Lowering:
         if is_counted_from_end(o) and isinstance(o.result.type, Scalar) and not self.w.target.is_gpu:
             self.bind(o.result, (self._counted_from_end(o),))
             return
-        root = quotient_by_roots(self.w, o, self.scalar)
-        self.bind(o.result, (root,) if root else apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
+        made = quotient_by_roots(self.w, o, self.scalar)
+        if made is None and len(self.wide) > 2:  # in a loop, where the inverse may be known in front of it
+            made = quotient_by_uniform(self.w, o, self.scalar)
+        self.bind(o.result, (made,) if made else apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
 
     def _counted_from_end(self, o: ops.Apply) -> str:
         """An index: by a branch, which costs less than a select, since hardly any index is negative."""
@@ -488,6 +509,9 @@ class Lowering:
         if o.mask:
             neighbours.lower_atomic(self, o)
             return
+        if o.value.op in self._summed:
+            lane_partials.add_vector(self, o)
+            return
         w, array, value = self.w, self.array(o.array), self.scalars(o.value)
         where = self.address(o, o.array, o.indices)
         parts = [(t, x) for (t, _), x in zip(leaves(o.value.type), value, strict=True)]
@@ -567,6 +591,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "If": "_if_",
         "Insert": "_insert",
         "Iota": "_iota",
+        "Compress": "_compress",
         "LaneReduce": "_lane_reduce",
         "Load": "_load",
         "LoadConsecutive": "_load_consecutive",

@@ -14,7 +14,7 @@ from warp_like.backend.llvm.block import SHARED, Team, shared_memory
 from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
 from warp_like.backend.llvm.combining import combined
 from warp_like.backend.llvm.taking import where_alone
-from warp_like.backend.llvm.values import ArrayRef, is_half, leaves, memory_type, register_type
+from warp_like.backend.llvm.values import ArrayRef, beside, is_half, leaves, memory_type, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.layout import align_of, field_offsets, size_of
@@ -307,6 +307,9 @@ def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, array: ArrayRef
 def added(w: Writer, kind: str, t: Scalar, old: str, x: str, array: ArrayRef) -> str:
     """Return ``old`` and ``x``, added or subtracted. What threads add to a sum has no order; a thread's own has."""
     flags = "reassoc " if array.sum and not w.options.fast_math else ""
+    if is_half(t):
+        wide = combined(w, kind, beside(float32, t), extend_half(w, old, t), extend_half(w, x, t), f"{flags}{w.fp}")
+        return round_half(w, wide, t)
     return combined(w, kind, t, old, x, f"{flags}{w.fp}")
 
 

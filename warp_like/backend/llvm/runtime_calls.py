@@ -35,9 +35,11 @@ from warp_like.ir.types import (
 RUNTIME_SYMBOLS = (
     "wl_stack_grow",
     "wl_local_memory",
+    "wl_lane_partials",
     "wl_is_live",
     "wl_tree_ray",
     "wl_tree_point",
+    "wl_next_in_box",
     "wl_poll",
     "wl_fail",
     "wl_breakpoint",

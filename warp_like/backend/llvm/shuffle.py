@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.backend.llvm.values import LaneScalar, constant, register_type, suffix
+from warp_like.backend.llvm.values import LaneScalar, constant, register_type, suffix, vector
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import Scalar
 
@@ -21,7 +21,22 @@ def typed(t: Scalar, lanes: int) -> str:
 def shuffle(w: Writer, type: str, a: str, b: str, picks: Sequence[int]) -> str:
     """Return the elements ``picks`` of ``a`` and ``b`` (both of ``type``), one behind the other."""
     order = ", ".join(f"i32 {i}" for i in picks)
-    return w.op(f"shufflevector {type} {a}, {type} {b}, <{len(picks)} x i32> <{order}>")
+    picked = w.op(f"shufflevector {type} {a}, {type} {b}, <{len(picks)} x i32> <{order}>")
+    w.shuffled.add(picked)
+    return picked
+
+
+def fence(w: Writer, t: LaneScalar, x: str) -> str:
+    """Return ``x`` such that LLVM does not see what made it.
+
+    It would compare two vectors before it shuffles them, where both are shuffled alike, and shuffle the masks then:
+    processors move bits of masks one by one.
+    """
+    float_ = vector("float" if t.bits == 32 else "double", t)
+    given = w.op(f"bitcast {register_type(t)} {x} to {float_}") if t.is_int else x
+    name = f"llvm.arithmetic.fence.v{t.width}f{t.bits}"
+    hidden = w.intrinsic(name, float_, [float_], [given])
+    return w.op(f"bitcast {float_} {hidden} to {register_type(t)}") if t.is_int else hidden
 
 
 def split(w: Writer, t: LaneScalar, x: str, lanes: int) -> list[str]:
@@ -83,6 +98,34 @@ def to_lanes(w: Writer, t: LaneScalar, scalars: Sequence[str]) -> str:
     return got
 
 
+_ORDERS = "@wl_compressed"
+
+
+def compressed(w: Writer, t: LaneScalar, x: str, mask: str) -> str:
+    """Return the lanes of ``x`` that are in ``mask``, at the front in their order; the others may be anything."""
+    features, reg, test = w.target.feature_set, register_type(t), f"<{t.width} x i1>"
+    by_table = "avx2" in features and "avx512vl" not in features and t.bits == 32 and t.width in (4, 8)
+    if not by_table:
+        name = f"llvm.experimental.vector.compress.{suffix(t)}"
+        return w.intrinsic(name, reg, [reg, test, reg], [x, mask, "poison"])
+    numbers = ", ".join(f"i64 {_order(k)}" for k in range(256))
+    w.helper(_ORDERS, f"{_ORDERS} = private constant [256 x i64] [{numbers}], align 64")
+    row = w.op(f"zext i{t.width} {w.op(f'bitcast {test} {mask} to i{t.width}')} to i64")
+    at = w.op(f"getelementptr inbounds [256 x i64], ptr {_ORDERS}, i64 0, i64 {row}")
+    order = w.op(f"zext <8 x i8> {w.op(f'load <8 x i8>, ptr {at}, align 8')} to <8 x i32>")
+    eight = "<8 x i32>"
+    whole = x if t.width == 8 else shuffle(w, reg, x, "poison", [0, 1, 2, 3, 0, 1, 2, 3])
+    whole = w.op(f"bitcast {typed(t, 8)} {whole} to {eight}")
+    made = w.intrinsic("llvm.x86.avx2.permd", eight, [eight, eight], [whole, order])
+    made = w.op(f"bitcast {eight} {made} to {typed(t, 8)}")
+    return made if t.width == 8 else shuffle(w, typed(t, 8), made, "poison", range(4))
+
+
+def _order(mask: int) -> int:
+    """The numbers of the bits of ``mask``, a byte each."""
+    return sum(bit << 8 * k for k, bit in enumerate(n for n in range(8) if mask >> n & 1))
+
+
 def splat(w: Writer, t: LaneScalar, x: str) -> str:
     """Return ``x`` in all lanes."""
     if not x.startswith("%"):
@@ -98,8 +141,11 @@ def iota(t: LaneScalar) -> str:
     return f"<{', '.join(f'{one} {k}' for k in range(t.width))}>"
 
 
-def gather(w: Writer, t: LaneScalar, pointers: str, mask: str | None = None, note: str = "") -> str:
-    """Return what lies at ``pointers``, a vector, for the lanes of ``mask`` (all without one); 0 for others."""
+def gather(w: Writer, t: LaneScalar, pointers: str, mask: str | None = None, note: str = "", align: int = 0) -> str:
+    """Return what lies at ``pointers``, a vector, for the lanes of ``mask`` (all without one); 0 for others.
+
+    ``pointers`` are multiples of ``align``; of the type's size without it.
+    """
     reg, addresses, test = register_type(t), f"<{t.width} x ptr>", f"<{t.width} x i1>"
     name = f"llvm.masked.gather.{suffix(t)}.v{t.width}p0"
     w.declare(name, f"{reg} @{name}({addresses}, i32, {test}, {reg})")
@@ -110,7 +156,7 @@ def gather(w: Writer, t: LaneScalar, pointers: str, mask: str | None = None, not
         # LLVM would branch for each lane. So other lanes read a zero of the module's.
         w.helper(_ZERO, f"{_ZERO} = private constant [{_LARGEST} x i8] zeroinitializer, align {_LARGEST}")
         pointers = w.select(mask, addresses, pointers, f"splat (ptr {_ZERO})", test)
-    given = f"{addresses} {pointers}, i32 {t.bits // 8}, {test} {on}, {reg} zeroinitializer"
+    given = f"{addresses} {pointers}, i32 {align or t.bits // 8}, {test} {on}, {reg} zeroinitializer"
     return w.op(f"call {reg} @{name}({given}){note}")
 
 

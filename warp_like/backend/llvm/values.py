@@ -55,6 +55,7 @@ class ArrayRef(Frozen):
     constant: bool = False  # nothing writes to it during the launch
     narrow: bool = False  # it has at most ``contract.MAX_NARROW`` elements
     align: int = 0  # what the address of each element is a multiple of; 0 for what its scalars need
+    partials: ArrayRef | None = None  # for an array that is summed into: the partial sums of each lane
 
     @property
     def element_size(self) -> int:
@@ -74,8 +75,9 @@ class ArrayRef(Frozen):
         n = 1 + len(self.shape)
         chosen = {"data": parts[0], "shape": tuple(parts[1:n]), "strides": tuple(parts[n:])}
         return self.replace(
-            **chosen, constant=False, narrow=False, sum="", thread_private=False, reduced=False, align=0
-        )
+            **chosen, constant=False, narrow=False, sum="", thread_private=False, reduced=False, align=0,
+            partials=None,
+        )  # fmt: skip
 
 
 Rep = tuple[str, ...] | ArrayRef
@@ -95,12 +97,18 @@ class LaneScalar(Scalar):
     @property
     def one(self) -> Scalar:
         """The type of one lane."""
-        return Scalar(self.kind, self.bits)
+        return _scalar(self.kind, self.bits)
 
     def __str__(self) -> str:
         return f"{self.one} x {self.width}"
 
 
+@functools.cache
+def _scalar(kind: str, bits: int) -> Scalar:
+    return Scalar(kind, bits)
+
+
+@functools.cache
 def beside(t: Scalar, like: Scalar) -> Scalar:
     """Return ``t`` in as many lanes as ``like`` has."""
     return LaneScalar(t.kind, t.bits, like.width) if isinstance(like, LaneScalar) else t

@@ -35,6 +35,7 @@ class Writer:
         self.lines: list[str] = []
         self.block = "entry"
         self.calls_vector_math = False
+        self.shuffled: set[str] = set()  # registers that a shuffle has made
         self.local_scopes: list[str] = []  # the alias scopes of large local arrays
         self._allocas: list[str] = []
         self._locals: list[tuple[str, int, int]] = []  # local arrays: names, bytes, alignment

@@ -91,20 +91,10 @@ def box_distance_sq(low, high, p):
 
 
 def meets(q, boxes, at, max_dist):
-    low = vec3f(
-        _constant_at(boxes, at, float32), _constant_at(boxes, at + 1, float32), _constant_at(boxes, at + 2, float32)
-    )
-    high = vec3f(
-        _constant_at(boxes, at + 3, float32), _constant_at(boxes, at + 4, float32), _constant_at(boxes, at + 5, float32)
-    )
+    low, high = _bvh_box_at(boxes, at)
     found = False
     if not (low[0] <= high[0] and low[1] <= high[1] and low[2] <= high[2]):
         found = False  # a box of nothing, which a leaf may hold beside others
-    elif q.kind == 0:
-        x = q.a[0] <= high[0] and q.b[0] >= low[0]
-        y = q.a[1] <= high[1] and q.b[1] >= low[1]
-        z = q.a[2] <= high[2] and q.b[2] >= low[2]
-        found = x and y and z
     elif q.kind == 1:
         near, hit = _ray_meets(low, high, q.a, q.b)
         found = hit and not near >= max_dist
@@ -117,9 +107,63 @@ def meets(q, boxes, at, max_dist):
     return found
 
 
+def box_at(boxes, at):
+    low = vec3f(
+        _constant_at(boxes, at, float32), _constant_at(boxes, at + 1, float32), _constant_at(boxes, at + 2, float32)
+    )
+    high = vec3f(
+        _constant_at(boxes, at + 3, float32), _constant_at(boxes, at + 4, float32), _constant_at(boxes, at + 5, float32)
+    )
+    return low, high
+
+
+def boxes_meet(boxes, at, low, high):
+    # Whether the box at a place, which may be one of nothing, meets another one.
+    l, h = _bvh_box_at(boxes, at)
+    some = l[0] <= h[0] and l[1] <= h[1] and l[2] <= h[2]
+    x = low[0] <= h[0] and l[0] <= high[0]
+    y = low[1] <= h[1] and l[1] <= high[1]
+    z = low[2] <= h[2] and l[2] <= high[2]
+    return some and x and y and z
+
+
+def next_in_box(nodes, boxes, node, stop, current, end, low, high):
+    # The next item that a box meets: one of those that are left of a leaf, or of leaves from `node` on. In the high half
+    # of the result is the node to go on with, the one behind the item's leaf; below the item, -1 for none.
+    i, k, last, item = node, current, end, int32(-1)
+    while item < 0 and (k < last or i < stop):
+        if k < last:
+            if _boxes_meet(boxes, 6 * k, low, high):
+                item = k
+            k += 1
+        else:
+            first = _constant_at(nodes, 8 * i + 7, int32)
+            count = _constant_at(nodes, 8 * i + 6, int32)
+            met = _boxes_meet(nodes, 8 * i, low, high)
+            if met and first >= 0:
+                k = first
+                last = first + count
+            i = where(met or first >= 0, i + 1, count)
+    return (int64(i) << int64(32)) | (int64(item) & int64(4294967295))
+
+
 def next_item(query, index, max_dist):
     found = False
-    while not found and (query.current < query.end or query.node < query.stop):
+    if query.kind == 0:
+        next = _bvh_next_in_box(
+            query.nodes, query.boxes, query.node, query.stop, query.current, query.end, query.a, query.b
+        )
+        node, item = int32(next >> int64(32)), int32(next)
+        query.current = query.end
+        if item >= 0:
+            index = _constant_at(query.order, item, int32)
+            query.current = item + 1
+            if node != query.node:
+                at = 8 * (node - 1)
+                query.end = _constant_at(query.nodes, at + 7, int32) + _constant_at(query.nodes, at + 6, int32)
+            found = True
+        query.node = node
+    while query.kind != 0 and not found and (query.current < query.end or query.node < query.stop):
         if query.current < query.end:
             if _bvh_meets(query, query.boxes, 6 * query.current, max_dist):
                 index = _constant_at(query.order, query.current, int32)

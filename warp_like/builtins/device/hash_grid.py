@@ -98,6 +98,14 @@ def next_row(q):
     return more, q
 
 
+def first_row(q):
+    # The rest of the row that is under way, if something is left of it.
+    more = q.current < q.end
+    if not more:
+        more, q = _hash_grid_next_row(q)
+    return more, q
+
+
 def first_of_group(groups, lo, hi, group):
     while lo < hi:
         middle = lo + (hi - lo) // 2

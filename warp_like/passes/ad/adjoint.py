@@ -86,7 +86,7 @@ def adjoint(
     if options.checkpoint_loops and not plan_adjoint(run.function, wrt).saves:
         run("split_loops", split_loops)
     run("differentiate", lambda g: differentiate(g, wrt))
-    g = pipeline.optimise(run.end(), options)
+    g = pipeline.optimise(run.end(), options, owned=True)
     require_recomputable(g)
     return g
 

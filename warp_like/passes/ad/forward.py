@@ -79,7 +79,7 @@ def forward_mode(f: Function, wrt: Sequence[int], options: pipeline.Options) -> 
     run("inline", lambda g: inline(g, lambda callee: callee.gradient is not None))
     run("tangent", lambda g: tangent(g, wrt))
     run("inline", inline)
-    g = pipeline.optimise(run.end(), options)
+    g = pipeline.optimise(run.end(), options, owned=True)
     require_recomputable(g)
     return g
 

@@ -80,7 +80,7 @@ class _Lowerer:
 
     def gradient(self, primal: Function) -> Function:
         """Return the gradient of ``primal``."""
-        f = pipeline.prepare(_calling(primal), self.options, keep_customs=True)
+        f = pipeline.prepare(_calling(primal), self.options, keep_customs=True, owned=True)
         for o in f.body.walk():
             for root in roots_written(o):
                 name = root.array.hint
@@ -95,7 +95,7 @@ class _Lowerer:
         if self.options.checkpoint_loops:
             run("split_loops", split_loops)
         run("differentiate", _gradient)
-        g = pipeline.optimise(run.end(), self.options)
+        g = pipeline.optimise(run.end(), self.options, owned=True)
         require_recomputable(g)
         self.number_slots(g)
         return g

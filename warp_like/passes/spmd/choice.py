@@ -27,6 +27,10 @@ Grids of blocks often have short rows, of one block or a few. So a kernel on til
 compiled for one thread at a time, too, which runs rows that are shorter than ``Schedule.fewest``: those that take less
 time so than the vector of which they fill a part.
 
+A loop that looks through many items for few, as one over the points near to another, is a matter for one thread: lanes
+would wait for each other, and its iterations do better (``filter_loops.py``). Such threads may go along the cells of a
+hash grid (``object_order.py``).
+
 Where neighbouring rows of the grid load the same vectors in a loop, or add to the same ones, there is also code for
 several rows at once (``coarsening.py``), which does more for each access: a naive matrix product takes half the time.
 """
@@ -47,16 +51,21 @@ from warp_like.passes import stages
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.licm import licm
+from warp_like.passes.object_order import in_object_order, ordering
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
 from warp_like.passes.spmd.consecutive import load_consecutively
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
+from warp_like.passes.spmd.filter_loops import filter_loops
+from warp_like.passes.spmd.filters import find_filters, looks_through_rows
 from warp_like.passes.spmd.flatten_grid import flatten_grid
 from warp_like.passes.spmd.strides import MAX_LANES, find_strides
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
 from warp_like.passes.spmd.widen_loops import has_simd_loops, widen_loops
 
+FILTERED_BITS = 256
+"""The fewest bits of vectors with which loops look through items (``filter_loops.py``): some of a vector are loaded."""
 LARGEST, MOST_LOOPS = 8000, 300
 """The most ops and loops of a kernel that is widened unasked. LLVM's time grows with the number of ops, and faster than
 that of loops: for 500 of them vectors take it 4 s, twice as long as one thread does."""
@@ -105,6 +114,9 @@ def choose(
     wanted: int,
     reduced: Sequence[int] = (),
     options: Options = DEFAULT,
+    *,
+    gathers: bool = False,
+    apart: Sequence[int] = (),
 ) -> Choice:
     """Return ``f`` in the form in which the CPU runs it.
 
@@ -117,23 +129,51 @@ def choose(
         wanted: The lanes that the user asks for; 0 leaves the choice to the rules here, 1 means no lanes.
         reduced: The arrays, by position, into whose elements the backend reduces in registers.
         options: Whether the passes verify and show what they give.
+        gathers: Whether gathers take less time than loads (``Target.has_fast_gathers``).
+        apart: The arrays, by position, that overlap no other argument.
     """
-    made = _chosen(f, vector_bits, registers, wanted, reduced, options)
+    if not wanted and vector_bits >= FILTERED_BITS and looks_through_rows(f, apart):
+        made = Choice(f, 1, "a thread looks through many items for few")
+    else:
+        made = _chosen(f, vector_bits, registers, wanted, reduced, options)
+    loops = _Loops(vector_bits, registers, gathers, tuple(apart))
     if made.width == 1:
-        return made.replace(function=_with_loops_in_lanes(made.function, vector_bits, registers, options))
+        alone, id = (
+            _with_loops_in_lanes(made.function, loops, options),
+            ordering(made.function),
+        )
+        if id is None:
+            return made.replace(function=alone)
+        run = Runner("object_order", clone_function(alone), options, stages.widened())
+        position = made.function.params.index(id)
+        run("in_object_order", lambda f: in_object_order(f, f.params[position]))
+        return made.replace(function=run.end(), reason=f"{made.reason}; threads go in the order of an object's items")
     schedule = made.function.schedule
     if schedule.alone is not None:
-        alone = _with_loops_in_lanes(schedule.alone, vector_bits, registers, options)
+        alone = _with_loops_in_lanes(schedule.alone, loops, options)
         made.function.schedule = schedule.replace(alone=alone)
     return made
 
 
-def _with_loops_in_lanes(f: Function, vector_bits: int, registers: int, options: Options) -> Function:
-    """Return ``f``, which is run one thread at a time, with the loops in lanes that are marked for that."""
-    if not has_simd_loops(f):
+class _Loops(Frozen):
+    """What loops in lanes depend on; see ``choose``."""
+
+    vector_bits: int
+    registers: int
+    gathers: bool
+    apart: tuple[int, ...]
+
+
+def _with_loops_in_lanes(f: Function, loops: _Loops, options: Options) -> Function:
+    """Return ``f``, which is run one thread at a time, with loops of its own in lanes."""
+    bits, apart = loops.vector_bits, loops.apart
+    filters = bits >= FILTERED_BITS and bool(find_filters(f, apart))
+    if not has_simd_loops(f, bits) and not filters:
         return f
     run = Runner("loops", clone_function(f), options, stages.widened())
-    run("widen_loops", lambda g: widen_loops(g, vector_bits, registers))
+    run("widen_loops", lambda g: widen_loops(g, bits, loops.registers))
+    if filters:
+        run("filter_loops", lambda g: filter_loops(g, bits, apart, gathers=loops.gathers))
     run("load_consecutively", load_consecutively)
     run("cse", cse)
     run("licm", licm)
@@ -264,10 +304,11 @@ def _only_sums(f: Function) -> bool:
     if any(isinstance(o, (ops.For, ops.While)) for o in found):
         return False
     effects = [o for o in found if has_effects(o) and not isinstance(o, (ops.If, ops.Yield))]
+    added = [i for o in effects if isinstance(o, ops.Atomic) and KINDS[o.kind].sign for i in o.indices]
+    if not effects or not all(isinstance(o, ops.Atomic) and KINDS[o.kind].sign for o in effects):
+        return False
     strides = find_strides(f)
-    return bool(effects) and all(
-        isinstance(o, ops.Atomic) and KINDS[o.kind].sign and all(strides[i] == 0 for i in o.indices) for o in effects
-    )
+    return all(strides[i] == 0 for i in added)
 
 
 def _widest(f: Function) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.builtins.spec import Symbol, resolve
+from warp_like.builtins.spec import Symbol, may_call_library, resolve
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
@@ -47,6 +47,8 @@ def _scalar_block(b: Block, vector: int = 1) -> float:
 
 
 def _scalar_op(o: Op, vector: int = 1) -> float:
+    if isinstance(o, ops.Constant):
+        return 0.0
     match o:
         case ops.If():
             return 1.0 + 0.6 * sum(_scalar_block(r, vector) for r in o.regions())
@@ -81,27 +83,27 @@ def _makes_vectors(o: ops.For, vector: int) -> bool:
 
 
 def _apply(o: ops.Apply, division: float, call: float, other: float) -> float:
-    types = [lane_type(v.type) for v in o.args]
-    lower = resolve(o.fn, types).overload.lower
-    if isinstance(lower, Symbol) and not lower.llvm:
-        return call
+    if may_call_library(o.fn):
+        lower = resolve(o.fn, [lane_type(v.type) for v in o.args]).overload.lower
+        if isinstance(lower, Symbol) and not lower.llvm:
+            return call
     return division if o.fn in ("div", "mod", "sqrt") else other
 
 
 def _trips(o: ops.For) -> float:
     known, step = trip_count(o), ops.constant_value(o.step)
     together = step if isinstance(step, int) and step > 1 else 1
-    if known is None and step == together and (most := _most(o.hi)) is not None:
-        known = (most - (_most(o.lo) or 0)) // together  # a tile at the edge of its array is the exception
+    if known is None and step == together and (most := cut_to(o.hi)) is not None:
+        known = (most - (cut_to(o.lo) or 0)) // together  # a tile at the edge of its array is the exception
     return TRIPS / together if known is None else float(min(known, 1000 // together))  # more are the same
 
 
-def _most(v: Value) -> int | None:
-    """The constant that ``v`` is cut to where it is more; None where it is none."""
+def cut_to(v: Value) -> int | None:
+    """Return the constant that ``v`` is cut to where it is more; None where it is none."""
     match v.op:
         case ops.Cast(x=x):
-            return _most(x)
-        case ops.Apply(fn="bit_and", args=(x, mask)) if (most := _most(x)) is not None:
+            return cut_to(x)
+        case ops.Apply(fn="bit_and", args=(x, mask)) if (most := cut_to(x)) is not None:
             known = ops.constant_value(mask)  # of whole groups of iterations
             return most & known if isinstance(known, int) else None
         case ops.Apply(fn="where", args=(Value(op=ops.Apply(fn="lt", args=(a, b))), c, d)) if (a, b) == (c, d):
@@ -145,7 +147,8 @@ class _Lanes:
         return sum(map(self.op, b.ops))
 
     def op(self, o: Op) -> float:
-        wide = any(isinstance(v.type, Lanes) for v in (*o.operands(), *o.results))
+        if not o._REGIONS:
+            return self.plain(o)
         match o:
             case ops.If() if (side := speculated_side(o)) is not None:
                 return 2.0 + self.block(side)
@@ -160,7 +163,13 @@ class _Lanes:
                 return _trips(o) * max(body, _CHAIN if chain else 0.0) * (_DIVERGENCE if divergent else 1.0)
             case ops.While():
                 return TRIPS * _DIVERGENCE * self.loop(o, divergent=True)
-        if not wide:
+        return 0.0
+
+    def plain(self, o: Op) -> float:
+        """The cycles of an op without blocks."""
+        if isinstance(o, (ops.Constant, ops.Broadcast)):
+            return 0.0
+        if not any(type(v.type) is Lanes for v in (*o.operands(), *o.results)):
             return _scalar_op(o)
         match o:
             case ops.Apply(args=(first, *_)):

@@ -85,6 +85,9 @@ class _Finder:
         self.strides.update(zip(values, strides, strict=True))
 
     def visit(self, o: Op) -> None:
+        if not o._REGIONS and type(o) is not ops.Push:
+            self.set(o.results, [self.stride(o)] * len(o.results))
+            return
         match o:
             case ops.If():
                 self.if_(o)
@@ -94,12 +97,15 @@ class _Finder:
                 self.while_(o)
             case ops.Push():
                 self.save(o.slot, self.strides[o.value])
-            case _:
-                self.set(o.results, [self.stride(o)] * len(o.results))
 
     def stride(self, o: Op) -> Stride:
         """The stride of the results of an op without blocks."""
         given = [self.strides[v] for v in o.operands()]
+        if isinstance(o, ops.Apply):  # most are
+            t = int_type(o.results)
+            if t is not None:
+                return modulo(_arithmetic(o, given), t)
+            return 0 if all(s == 0 for s in given) else None
         match o:
             case ops.Tid():
                 return 1 if o.axis - o.ndim == self.axis else 0
@@ -111,8 +117,6 @@ class _Finder:
                 return 0  # threads do not choose between arrays
             case ops.Pop():
                 return self.slots.get(o.slot, 0)
-            case ops.Apply() if (t := int_type(o.results)) is not None:
-                return modulo(_arithmetic(o, given), t)
             case ops.Cast(x=x) if (
                 (t := int_type(o.results)) is not None and given[0] and self.keeps_stride(x, t, given[0])
             ):

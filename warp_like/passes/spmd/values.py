@@ -34,6 +34,7 @@ class LaneBuilder:
         self.varying = varying
         self.reduced = {f.params[i] for i in reduced}
         self.width = width
+        self.types: dict[Type, Lanes] = {}
         self.stacks = find_stacks(f)
         self.strides = find_strides(f, self.stacks.reverse_aligned, varying=varying)
         self.ranges = Ranges()
@@ -47,10 +48,13 @@ class LaneBuilder:
         self.leaving = 0  # loops around that lanes leave when a condition says so
         self.mask: Value
 
-    def wide(self, t: Type) -> Type:
-        if isinstance(t, Array):
-            raise NotWidenable("threads choose between arrays")
-        return Lanes(t, self.width)
+    def wide(self, t: Type) -> Lanes:
+        found = self.types.get(t)
+        if found is None:
+            if isinstance(t, Array):
+                raise NotWidenable("threads choose between arrays")
+            found = self.types[t] = Lanes(t, self.width)  # one object for all values, which is hashed once
+        return found
 
     def scalar(self, v: Value) -> Value:
         """``v``, which is uniform, or its first lane."""

@@ -44,7 +44,7 @@ import functools
 from collections.abc import Sequence
 
 from warp_like.base.loc import at
-from warp_like.builtins.spec import Symbol, resolve
+from warp_like.builtins.spec import Symbol, may_call_library, resolve
 from warp_like.builtins.trips import counter_type, emit_trips
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
@@ -62,8 +62,8 @@ CHEAP_OPS = 12
 """A branch of at most so many ops without memory accesses is run always rather than skipped when no lane takes it."""
 
 
-def widen(f: Function, width: int, reduced: Sequence[int] = ()) -> Function:
-    """Return ``f``, whose builtins are expanded, for ``width`` threads at once.
+def widen(f: Function, width: int, reduced: Sequence[int] = (), varying: Sequence[Value] = ()) -> Function:
+    """Return ``f``, whose builtins are expanded, for ``width`` threads at once; each has its own of ``varying``.
 
     Updates of elements that all lanes mean are combined over the lanes first, but for those of the arrays at the
     positions ``reduced``, which the backend combines over many vectors.
@@ -71,7 +71,7 @@ def widen(f: Function, width: int, reduced: Sequence[int] = ()) -> Function:
     Raises:
         NotWidenable: It has something that lanes can't run.
     """
-    return _Widener(f, width, reduced).function()
+    return _Widener(f, width, reduced, varying).function()
 
 
 @functools.lru_cache(maxsize=1024)
@@ -111,6 +111,9 @@ class _Widener(Accesses, UniformBranches):
                 self.visit(o)
 
     def visit(self, o: Op) -> None:
+        if type(o) is ops.Constant or (type(o) is ops.Apply and o.fn != "mod"):  # most are
+            self.plain(o)
+            return
         match o:
             case ops.If():
                 self.branch(o)
@@ -446,7 +449,7 @@ def _is_cheap(b: Block) -> bool:
 
 def calls_library(o: Op) -> bool:
     """Return whether ``o`` calls a function of the math library."""
-    if not isinstance(o, ops.Apply):
+    if not isinstance(o, ops.Apply) or not may_call_library(o.fn):
         return False
     lower = resolve(o.fn, tuple(lane_type(v.type) for v in o.args)).overload.lower
     return isinstance(lower, Symbol) and not lower.llvm

@@ -608,10 +608,10 @@ def _reinterpret(a: array, element: ElementType) -> array:
 
 
 def _clone(a: array, requires_grad: bool, device: Device | None = None) -> array:
-    at_once = recorder.graph is None
-    out = a._copied(device) if at_once else new_array(a.element, a.shape, device or a.device, zero=False)
+    captured = recorder.graph is not None
+    out = new_array(a.element, a.shape, device or a.device, zero=False) if captured else a._copied(device)
     out.requires_grad = requires_grad
-    if not at_once:
+    if captured:  # the graph copies
         out.assign(a)
     return out
 

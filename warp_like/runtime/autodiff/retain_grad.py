@@ -37,13 +37,11 @@ class Retained:
         if self.waiting:
             refuse_capture("retain_grad")
         self.saved = []
-        self.earlier = {}
         given = set(map(id, starts))
-        for key, a in self.waiting.items():
-            shown = self.shown.get(key)
-            if shown is not None and key not in given and np.array_equal(shown.numpy(), _grad(a).numpy()):
-                self.earlier[key] = shown
-                _grad(a).zero_()
+        known = {key: shown for key in self.waiting if key not in given and (shown := self.shown.get(key)) is not None}
+        self.earlier = {k: x for k, x in known.items() if np.array_equal(x.numpy(), _grad(self.waiting[k]).numpy())}
+        for key in self.earlier:  # when all have been compared, as views share gradients
+            _grad(self.waiting[key]).zero_()
 
     def before(self, consumed: list[array]) -> None:
         """Keep the adjoints that are about to be consumed."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -16,10 +15,10 @@ from warp_like.base.warn import warn
 from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.array import add_elements, array, move_elements
 from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of
-from warp_like.runtime.autodiff import visualize
 from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 from warp_like.runtime.autodiff.differentiation import SwitchedOff, adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.autodiff.gradient_breaks import warn_of_aliases, warn_of_cut
+from warp_like.runtime.autodiff.held_gradients import HeldGradients
 from warp_like.runtime.autodiff.history import (
     History,
     extent,
@@ -68,6 +67,7 @@ class Tape:
         self.history = History()
         self._outer: Tape | None = None
         self._warned = False
+        self._zeroed: tuple[int, Any] | None = None  # how many launches it had then, and what recorded them
 
     def __enter__(self) -> Tape:
         if recorder.active is self:
@@ -230,9 +230,11 @@ class Tape:
             recorder.active.history.adjoints += self._before_gradients()
         seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_nested
         plain = not (seen or _watched())
-        left = _native.try_backward(self.launches, starts) if plain else None
+        fresh = not starts or self._zeroed == (len(self.launches), recorder.graph)
+        self._zeroed = None
+        left = _native.try_backward(self.launches, starts, fresh) if plain else None
         if left is None:
-            self._backward_checked(starts)
+            self._backward_checked(starts, fresh)
         elif left:
             with _nothing_recorded():
                 self._reverse_first(left)
@@ -255,8 +257,11 @@ class Tape:
         finally:
             recorder.active = self
 
-    def _backward_checked(self, starts: list[tuple[array, Any]]) -> None:
-        """Run backward step by step, compiling what is missing and saying what is wrong."""
+    def _backward_checked(self, starts: list[tuple[array, Any]], fresh: bool) -> None:
+        """Run backward step by step, compiling what is missing and saying what is wrong.
+
+        With ``fresh``, no gradient holds what another backward pass has left.
+        """
         arrays = [*self._arrays(), *(a for a, _ in starts)]
         for a in arrays:
             a._attach_grad()
@@ -270,15 +275,21 @@ class Tape:
         with _nothing_recorded():
             given = [a for a, _ in starts] or arrays
             self._retained.begin([a for a in arrays if a.retain_grad], given)
-            for a, seed in starts:
-                gradient = a.grad
-                assert gradient is not None  # _starts has checked
-                if isinstance(seed, float):
-                    gradient.fill_(seed)
-                else:
-                    gradient.assign(seed)
-            self._reverse_first(len(self.launches))
-            self._retained.end()
+            held = HeldGradients()
+            try:
+                if not fresh:
+                    starts = held.put_aside(self.launches, starts)
+                for a, seed in starts:
+                    gradient = a.grad
+                    assert gradient is not None  # _starts has checked
+                    if isinstance(seed, float):
+                        gradient.fill_(seed)
+                    else:
+                        gradient.assign(seed)
+                self._reverse_first(len(self.launches))
+                self._retained.end()
+            finally:
+                held.put_back()
 
     def _reverse_first(self, count: int) -> None:
         """Reverse the first ``count`` launches, the last one first."""
@@ -381,6 +392,7 @@ class Tape:
         """Set the gradients of all recorded arrays to zero."""
         self._retained.shown = {}
         self._before_gradients()
+        self._zeroed = (len(self.launches), recorder.graph)
         if not (_watched() or self.history.has_nested) and _native.try_zero(self.launches):
             return
         with _nothing_recorded():
@@ -439,6 +451,8 @@ class Tape:
             ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
             >>> text = tape.visualize("tape.dot", array_labels={x: "positions"})
         """
+        from warp_like.runtime.autodiff import visualize  # most tapes are not drawn
+
         if graph_direction not in ("LR", "RL", "TB", "BT"):
             raise ValueError(f"graph_direction is LR, RL, TB or BT, got {graph_direction!r}")
         if format is None:
@@ -459,7 +473,8 @@ class Tape:
             picture, direction=graph_direction, hide_readonly=hide_readonly_arrays, scopes=not ignore_graph_scopes
         )
         if filename is not None:
-            Path(filename).write_text(text, encoding="utf-8")
+            with open(filename, "w", encoding="utf-8") as f:
+                f.write(text)
         return visualize.Drawing(text, format)
 
 

@@ -324,6 +324,7 @@ class DeviceTree:
             "groups": self.groups,
             "node_count": self.node_count,
             "group_count": 0 if self.groups is None else self.groups.size // 2,
+            "count": self.count,
         }
 
 

@@ -223,7 +223,7 @@ def require_aligned(site: Site, value: array) -> None:
 
 
 def _convert_scalar(site: Site, t: ir.Scalar, value: Any) -> bool | int | float:
-    if t == ir.uint64 and (found := objects.id_of(value)) is not None and found >= 0:
+    if t == ir.uint64 and (found := objects.id_of(value)) is not None and 0 <= found < 1 << 64:
         return found
     number = _python_number(value)
     if number is None:

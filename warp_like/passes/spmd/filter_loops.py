@@ -1,0 +1,440 @@
+"""Loops of one thread that look for few things among many: lanes find the iterations that do something.
+
+A thread that asks a hash grid for its neighbours computes a distance for each candidate, and does something for one in
+six. Here a vector of iterations computes the condition at once, and those for which it holds run one after the other,
+in their order. So results keep their bits, and the processor does not guess a branch for each candidate.
+
+``filters.py`` says which loops these are. Their iterations, or the items of several rows, are listed first, and sifted:
+those that do nothing leave the list. Where that takes gathers and these are slow, one lane sifts, without a branch.
+
+An iteration that was found runs as it stood, with its condition. This is so because LLVM may round a sum of products
+in lanes otherwise than in the thread's code, which may rely on the condition (for a root, say).
+
+Relies on ``finish``. Runs where a function is for one thread at a time, after that has been chosen.
+
+Before::
+
+    kernel k(%x: array1d[float32], %out: array1d[float32], %n: int32) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 0.0 : float32
+      %2 = constant 0 : int32
+      %3 = constant 1 : int32
+      %4 = for %i in %2, %n, %3 (%5 = %1) : float32 {
+        %6 = load %x[%i] : float32
+        %7 = load %x[%0] : float32
+        %8 = sub %6, %7 : float32
+        %9 = mul %8, %8 : float32
+        %10 = mul %8, %9 : float32
+        %11 = add %9, %10 : float32
+        %12 = mul %9, %11 : float32
+        %13 = add %9, %12 : float32
+        %14 = constant 0.5 : float32
+        %15 = lt %13, %14 : bool
+        %16 = if %15 : float32 {
+          %17 = add %5, %8 : float32
+          yield %17
+        } else {
+          yield %5
+        }
+        yield %16
+      }
+      store %out[%0], %4
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32], %out: array1d[float32], %n: int32) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 0.0 : float32
+      %2 = constant 0 : int32
+      %3 = constant 1 : int32
+      %4 = local (512,) not zeroed : array1d[int32]
+      %5 = constant 512 : int32
+      %6 = for %i in %2, %n, %5 (%7 = %1) : float32 {
+        %8 = cast %n : int64
+        %9 = cast %i : int64
+        %10 = sub %8, %9 : int64
+        %11 = constant 512 : int64
+        %12 = lt %10, %11 : bool
+        %13 = constant 512 : int64
+        %14 = where %12, %10, %13 : int64
+        %15 = cast %14 : int32
+        %16 = constant 0 : int32
+        %17 = constant 4 : int32
+        %18 = for %20 in %16, %15, %17 (%19 = %16) : int32 {
+          %21 = cast %15 : int64
+          %22 = cast %20 : int64
+          %23 = sub %21, %22 : int64
+          %24 = constant 4 : int64
+          %25 = lt %23, %24 : bool
+          %26 = constant 4 : int64
+          %27 = where %25, %23, %26 : int64
+          %28 = cast %27 : int32
+          %29 = constant 0 : int32
+          %30 = iota 1 %29 : int32 x 4
+          %31 = broadcast %28 : int32 x 4
+          %32 = lt %30, %31 : bool x 4
+          %33 = active_mask : bool x 4
+          %34 = add %i, %20 : int32
+          %35 = iota 1 %34 : int32 x 4
+          %36 = iota 1 %34 : int32 x 4
+          %37 = load %x[%36] if %32 : float32 x 4
+          %38 = load %x[%0] : float32
+          %39 = broadcast %38 : float32 x 4
+          %40 = sub %37, %39 : float32 x 4
+          %41 = mul %40, %40 : float32 x 4
+          %42 = mul %40, %41 : float32 x 4
+          %43 = add %41, %42 : float32 x 4
+          %44 = mul %41, %43 : float32 x 4
+          %45 = add %41, %44 : float32 x 4
+          %46 = constant 0.5 : float32
+          %47 = broadcast %46 : float32 x 4
+          %48 = lt %45, %47 : bool x 4
+          %49 = bit_and %48, %32 : bool x 4
+          %50 = compress %35, %49 : int32 x 4
+          %51 = iota 1 %19 : int32 x 4
+          %52 = active_mask : bool x 4
+          store %4[%51], %50 if %52
+          %53 = lane_reduce bits %49 : uint64
+          %54 = bit_count %53 : int32
+          %55 = add %19, %54 : int32
+          yield %55
+        }
+        %56 = constant 0 : int32
+        %57 = constant 1 : int32
+        %58 = for %60 in %56, %18, %57 (%59 = %7) : float32 {
+          %61 = load %4[%60] : int32
+          %62 = load %x[%61] : float32
+          %63 = load %x[%0] : float32
+          %64 = sub %62, %63 : float32
+          %65 = mul %64, %64 : float32
+          %66 = mul %64, %65 : float32
+          %67 = add %65, %66 : float32
+          %68 = mul %65, %67 : float32
+          %69 = add %65, %68 : float32
+          %70 = constant 0.5 : float32
+          %71 = lt %69, %70 : bool
+          %72 = if %71 : float32 {
+            %73 = add %59, %64 : float32
+            yield %73
+          } else {
+            yield %59
+          }
+          yield %72
+        }
+        yield %58
+      }
+      store %out[%0], %6
+      yield
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import Cloner, free_values
+from warp_like.ir.types import Array, Lanes, bool_, int32, int64, scalar_of, uint64
+from warp_like.passes.rewriter import Rewriter, rewrite
+from warp_like.passes.spmd.filters import Filter, Level, Rows, find_filters, find_rows, needed
+from warp_like.passes.spmd.values import NotWidenable
+from warp_like.passes.spmd.widen import widen
+
+LISTED = 512
+"""How many iterations, or items of rows, are listed before they run."""
+
+_LESS = {"lt": True, "le": True, "gt": False, "ge": False}
+"""Comparisons, and whether they hold where the first number is the smaller one."""
+
+
+def filter_loops(f: Function, vector_bits: int, apart: Sequence[int] = (), *, gathers: bool = True) -> Function:
+    """Let lanes of ``vector_bits`` bits find the iterations of such loops of ``f``, in place.
+
+    The arrays at the positions ``apart`` overlap no other argument. Without ``gathers``, one lane finds iterations
+    where elements lie apart.
+    """
+    return rewrite(f, _LoopFilter(f, vector_bits, apart, gathers=gathers))
+
+
+class _LoopFilter(Rewriter):
+    def __init__(self, f: Function, vector_bits: int, apart: Sequence[int], *, gathers: bool) -> None:
+        super().__init__()
+        self.vector_bits, self.gathers = vector_bits, gathers
+        self.filters: dict[Op, Filter] = {x.loop: x for x in find_filters(f, apart)}
+        self.rows: dict[Op, Rows] = {x.outer: x for x in find_rows(f, list(self.filters.values()))}
+
+    def visit(self, o: Op) -> None:
+        rows, found = self.rows.get(o), self.filters.get(o)
+        if rows is None and found is None:
+            super().visit(o)
+            return
+        item = None if rows is None else rows.item
+        of = found if rows is None else rows.found
+        assert of is not None
+        try:
+            condition = _Condition(of, self.vector_bits // _bits(of), item, gathers=self.gathers)
+        except NotWidenable:
+            super().visit(o)
+            return
+        with at(o.loc):
+            listed = self.b.insert(ops.LocalArray((LISTED,), zeroed=False), Array(int32, 1)).result
+            one = _Filtering(self.b, self.mapping, condition, listed, self.vector_bits // 16)
+            self.replace(o, one.loop(of.loop) if rows is None else one.loop_over_rows(rows))
+
+
+class _Condition:
+    """Whether iterations do something, in lanes.
+
+    Attributes:
+        width: The number of lanes; 1 where elements lie apart and gathers take longer than loads.
+        found: The loop.
+        item: A load whose result lanes are given, in place of the number of the iteration.
+    """
+
+    def __init__(self, found: Filter, width: int, item: ops.Load | None, *, gathers: bool) -> None:
+        o, b = found.loop, Emitter(Block())
+        self.found, self.width, self.item = found, width, item
+        with at(o.loc):
+            given = Value(int32)
+            number = given if item is not None else b.insert(ops.Tid(0, 1), int32).result
+            cloner = Cloner({o.body.params[0] if item is None else item.result: number})
+            _emit_condition(b, cloner, found.levels, set(needed(found)) - {item})
+        self._free = [v for v in free_values(b.block) if v is not given]
+        f = Function("condition", [Value(v.type, v.hint) for v in (*self._free, given)], loc=o.loc)
+        cloner = Cloner(dict(zip((*self._free, given), f.params, strict=True)))
+        f.body.ops += [cloner.op(x) for x in b.block.ops]
+        self._lanes = widen(f, width, varying=f.params[-1:])
+        if not gathers and any(isinstance(x, ops.Load) and _is_apart(x) for x in self._lanes.body.walk()):
+            self._lanes, self.width = f, 1
+
+    def emit(self, b: Emitter, value: Callable[[Value], Value], given: Value, mask: Value | None = None) -> Value:
+        """Return it for the lanes of ``mask``; ``given`` is the first number, or the items in lanes."""
+        *params, last = self._lanes.params
+        cloner = Cloner({**dict(zip(params, map(value, self._free), strict=True)), last: given})
+        for x in self._lanes.body.ops[:-1]:
+            if isinstance(x, ops.Tid):
+                cloner.mapping[x.result] = given
+            elif isinstance(x, ops.ActiveMask) and mask is not None:
+                cloner.mapping[x.result] = mask
+            else:
+                b.block.ops.append(cloner.op(x))
+        return cloner.value(self._lanes.body.yielded[0])
+
+
+class _Filtering:
+    """Builds the code of one loop; ``listed`` is the memory of a list of iterations, or of items.
+
+    Vectors of ``width`` items are listed: two registers full, so that most rows of a grid's cells take one.
+    """
+
+    def __init__(
+        self, b: Emitter, mapping: dict[Value, Value], condition: _Condition, listed: Value, width: int
+    ) -> None:
+        self.b, self.mapping, self.condition, self.listed = b, mapping, condition, listed
+        self.width = width
+
+    def value(self, v: Value) -> Value:
+        return self.mapping.get(v, v)
+
+    # --- loops ---
+
+    def loop(self, o: ops.For) -> list[Value]:
+        """Run a loop in parts that the list has room for."""
+        b = self.b
+        first, *carried = (Value(p.type, p.hint) for p in o.body.params)
+        with b.into(Block([first, *carried])) as block:
+            count = self.sift(self.limited(o.hi, first, LISTED), first)
+            b.yield_(*self.iterations(count, carried, o.body.params[0]))
+        return list(b.for_(o.lo, o.hi, b.constant(LISTED, o.lo.type), o.init, block))
+
+    def loop_over_rows(self, rows: Rows) -> list[Value]:
+        """Run a loop over rows: list items while there is room for a vector of them, sift them, go on."""
+        b, outer = self.b, rows.outer
+        counters, carried = rows.split(outer.init)
+        state = [*counters, counters[rows.low]]  # where in its row the next item is comes last
+        cond, block = (Block([Value(v.type, v.hint) for v in (*state, *carried)]) for _ in range(2))
+        with b.into(cond):
+            b.yield_(self.goes_on(rows, cond.params[: len(counters)]))
+        with b.into(block):
+            now, own = block.params[: len(state)], block.params[len(state) :]
+            *then, count = self.list_items(rows, now)
+            b.yield_(*then, *self.iterations(self.sift(count, None), own, rows.item.result))
+        made = b.while_([*state, *carried], cond, block)
+        return rows.join(made[: len(counters)], made[len(state) :])
+
+    def goes_on(self, rows: Rows, counters: Sequence[Value]) -> Value:
+        """Whether there is another row."""
+        cond = rows.outer.cond
+        cloner = Cloner({**self.mapping, **dict(zip(rows.split(cond.params)[0], counters, strict=True))})
+        self.b.block.ops += [cloner.op(x) for x in cond.ops[:-1]]
+        return cloner.value(cond.yielded[0])
+
+    # --- the list ---
+
+    def list_items(self, rows: Rows, state: Sequence[Value]) -> list[Value]:
+        """List the items of some rows; return the state after them, and how many there are."""
+        b = self.b
+        none = b.constant(0, int32)
+        cond, block = (Block([Value(v.type, v.hint) for v in (*state, none)]) for _ in range(2))
+        with b.into(cond):
+            *counters, _, count = cond.params
+            b.yield_(b.bit_and(self.goes_on(rows, counters), b.le(count, LISTED - self.width)))
+        with b.into(block):
+            *counters, place, count = block.params
+            left = b.sub(b.cast(counters[rows.high], int64), b.cast(place, int64))
+            some = self.limited(counters[rows.high], place, self.width)
+            some = b.select(b.lt(some, 0), none, some)  # of a row that ends before it begins
+            cloner = Cloner({**self.mapping, rows.found.loop.body.params[0]: place})
+            array = self.array_of(rows, cloner)
+            items = self.load(array, place, self.first_lanes(some, self.width))
+            self.store(count, items)
+            with b.into(Block()) as following:
+                b.yield_(*self.next_row(rows, counters))
+            with b.into(Block()) as same:
+                b.yield_(*counters, b.add(place, self.width))
+            b.yield_(*b.if_(b.le(left, self.width), following, same), b.add(count, some))
+        return list(b.while_([*state, none], cond, block))
+
+    def array_of(self, rows: Rows, cloner: Cloner) -> Value:
+        """The array of the items, which the loop may make itself of an address."""
+        inside = [x for x in rows.found.loop.body.ops if rows.item.array in x.results]
+        self.b.block.ops += [cloner.op(x) for x in inside]
+        return cloner.value(rows.item.array)
+
+    def next_row(self, rows: Rows, counters: Sequence[Value]) -> list[Value]:
+        """The state at the start of the row after this one."""
+        body = rows.outer.body
+        cloner = Cloner({**self.mapping, **dict(zip(rows.split(body.params)[0], counters, strict=True))})
+        self.b.block.ops += [cloner.op(x) for x in body.ops[:-1] if x is not rows.found.loop]
+        following = [cloner.value(v) for v in rows.split(body.yielded)[0]]
+        return [*following, following[rows.low]]
+
+    def sift(self, size: Value, first: Value | None) -> Value:
+        """Leave those that do something in the list; return how many.
+
+        There are ``size`` iterations from ``first`` on, or items in the list.
+        """
+        b, none = self.b, self.b.constant(0, int32)
+        k, count = Value(int32), Value(int32)
+        with b.into(Block([k, count])) as block:
+            found = self.sift_one if self.condition.width == 1 else self.sift_vector
+            b.yield_(b.add(count, found(size, first, k, count)))
+        return b.for_(none, size, b.constant(self.condition.width, int32), [none], block)[0]
+
+    def sift_one(self, _: Value, first: Value | None, k: Value, count: Value) -> Value:
+        """Write the one at ``k`` behind ``count`` others; return 1 if it stays there. No branch has to be guessed."""
+        b = self.b
+        given = b.load(self.listed, [k]) if first is None else b.add(first, k)
+        held = self.condition.emit(b, self.value, given)
+        b.store(self.listed, [count], given)
+        return b.cast(held, int32)
+
+    def sift_vector(self, size: Value, first: Value | None, k: Value, count: Value) -> Value:
+        """Write those of a vector from ``k`` on that do something behind ``count`` others; return how many."""
+        b, width = self.b, self.condition.width
+        mask, everywhere = self.first_lanes(self.limited(size, k, width), width), self.everywhere(width)
+        if first is None:  # lanes without an item take the first one, so that loads need no mask
+            listed = self.load(self.listed, k, everywhere)
+            one = b.insert(ops.Broadcast(b.load(self.listed, [k])), listed.type).result
+            given = lanes = b.insert(ops.Apply("where", (mask, listed, one)), listed.type).result
+            held = self.condition.emit(b, self.value, given, everywhere)
+        else:
+            given = b.add(first, k)
+            lanes = b.insert(ops.Iota(given, 1), Lanes(int32, width)).result
+            held = self.condition.emit(b, self.value, given, mask)
+        held = b.insert(ops.Apply("bit_and", (held, mask)), held.type).result
+        self.store(count, b.insert(ops.Compress(lanes, held), lanes.type).result)
+        return b.bit_count(b.insert(ops.LaneReduce("bits", held), uint64).result)
+
+    def iterations(self, count: Value, carried: Sequence[Value], listed: Value) -> list[Value]:
+        """Run the iterations of the list, in order; ``listed`` is the value that the list has."""
+        b, body = self.b, self.condition.found.loop.body
+        k, *params = (Value(v.type, v.hint) for v in (count, *carried))
+        with b.into(Block([k, *params])) as block:
+            cloner = Cloner({**self.mapping, **dict(zip(body.params[1:], params, strict=True))})
+            cloner.mapping[listed] = b.load(self.listed, [k])
+            b.block.ops += [cloner.op(x) for x in body.ops[:-1] if x is not self.condition.item]
+            b.yield_(*map(cloner.value, body.yielded))
+        return list(b.for_(b.constant(0, int32), count, b.constant(1, int32), carried, block))
+
+    # --- vectors ---
+
+    def limited(self, end: Value, begin: Value, most: int) -> Value:
+        """``end - begin``, but ``most`` at most."""
+        b = self.b
+        left = b.sub(b.cast(end, int64), b.cast(begin, int64))
+        return b.cast(b.select(b.lt(left, most), left, b.constant(most, int64)), int32)
+
+    def first_lanes(self, count: Value, width: int) -> Value:
+        """The mask of the first ``count`` of ``width`` lanes."""
+        b, t = self.b, Lanes(int32, width)
+        number = b.insert(ops.Iota(b.constant(0, int32), 1), t).result
+        end = b.insert(ops.Broadcast(count), t).result
+        return b.insert(ops.Apply("lt", (number, end)), Lanes(bool_, width)).result
+
+    def load(self, array: Value, first: Value, mask: Value) -> Value:
+        assert isinstance(mask.type, Lanes)
+        t = Lanes(int32, mask.type.width)
+        return self.b.insert(ops.Load(array, (self.b.insert(ops.Iota(first, 1), t).result,), (mask,)), t).result
+
+    def store(self, first: Value, lanes: Value) -> None:
+        """Write a vector to the list, whose last lanes nobody reads."""
+        b = self.b
+        assert isinstance(lanes.type, Lanes)
+        place = b.insert(ops.Iota(first, 1), lanes.type).result
+        b.insert(ops.Store(self.listed, (place,), lanes, (self.everywhere(lanes.type.width),)))
+
+    def everywhere(self, width: int) -> Value:
+        """The mask of all of ``width`` lanes."""
+        return self.b.insert(ops.ActiveMask(), Lanes(bool_, width)).result
+
+
+def _emit_condition(b: Emitter, cloner: Cloner, levels: Sequence[Level], wanted: Collection[Op]) -> None:
+    """Yield whether the last of ``levels`` is reached and does something; only ``wanted`` ops are computed."""
+    (block, branch, side), *inner = levels
+    b.block.ops += [cloner.op(x) for x in block.ops if x in wanted]
+    held = _without_root(b, cloner, branch.cond, side) or cloner.value(branch.cond)
+    held = held if side else b.unot(held)
+    if inner:
+        with b.into(Block()) as then:
+            _emit_condition(b, cloner, inner, wanted)
+        with b.into(Block()) as otherwise:
+            b.yield_(b.constant(False, bool_))
+        held = b.if_(held, then, otherwise)[0]
+    b.yield_(held)
+
+
+def _without_root(b: Emitter, cloner: Cloner, cond: Value, side: bool) -> Value | None:
+    """Return ``cond`` where it compares a root, by the number under it: it holds wherever ``cond`` is ``side``.
+
+    A root in lanes takes as long as all else. What passes by rounding alone is found out when the iteration runs.
+    """
+    test = cond.op
+    if not isinstance(test, ops.Apply) or test.fn not in _LESS:
+        return None
+    small, large = test.args if _LESS[test.fn] == side else test.args[::-1]
+    t = scalar_of(small.type)
+    if not (isinstance(small.op, ops.Apply) and small.op.fn == "sqrt") or small.type != t or t.bits not in (32, 64):
+        return None
+    under, bound = cloner.value(small.op.args[0]), cloner.value(large)
+    info = np.finfo(f"float{t.bits}")
+    most = b.add(b.mul(b.mul(bound, bound), 1.0 + 16.0 * float(info.eps)), float(info.tiny))
+    return b.le(under, most) if side else b.gt(under, most)
+
+
+def _is_apart(o: ops.Load) -> bool:
+    """Whether lanes read elements that do not follow on each other."""
+    return any(isinstance(i.type, Lanes) and not isinstance(i.op, ops.Iota) for i in o.indices)
+
+
+def _bits(found: Filter) -> int:
+    """The bits of the widest numbers that the condition is computed with."""
+    made = (scalar_of(r.type) for o in needed(found) if isinstance(o, ops.Apply) for r in o.results)
+    return max([32, *(s.bits for s in made if s is not None and s.is_float)])

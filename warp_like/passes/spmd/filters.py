@@ -1,0 +1,223 @@
+"""Which loops look for few things among many: see ``filter_loops.py``, which lets lanes find these.
+
+A loop is of this kind where an iteration computes a condition of several operations on floats and a branch on it comes
+last, whose other side does nothing: it carries on what it got. Before the branch there are only loads and pure ops, and
+nothing behind it writes memory that these loads may read. The condition may consist of branches in each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from warp_like.analysis.memory import Memory, Root, analyse, writes
+from warp_like.base.frozen import Frozen
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import free_values, has_effects
+from warp_like.ir.types import bool_, element_count, int32, lane_type, scalar_of
+from warp_like.passes.team.sharing import everything
+
+FEWEST = 6
+"""The fewest operations on floats before the branch: a distance takes 8."""
+
+Kept = list[tuple[Value, Value]]
+"""Values that are yielded, and those that they have where nothing is done."""
+
+
+class Level(NamedTuple):
+    """A branch at the end of ``block`` of which one ``side``, that for true or for false, may do something."""
+
+    block: Block
+    branch: ops.If
+    side: bool
+
+
+class Filter(Frozen):
+    """How a loop finds the iterations that do something.
+
+    Attributes:
+        loop: The loop.
+        levels: The branches that lead there, the outer ones first.
+    """
+
+    loop: ops.For
+    levels: tuple[Level, ...]
+
+
+class Rows(NamedTuple):
+    """A loop over rows of items that a filter looks through, such as the points in rows of a hash grid's cells.
+
+    Attributes:
+        outer: The loop over the rows. Beside the filter's loop it only finds the next row.
+        found: The filter; its loop goes over one row, and uses its counter for ``item`` alone.
+        item: The load of an item, of memory that no kernel writes.
+        carried: Of what ``outer`` carries, the places of the values that the filter's loop carries on, in its order.
+        low: Which of the values that say which row it is says where it begins.
+        high: Which of them says where it ends.
+    """
+
+    outer: ops.While
+    found: Filter
+    item: ops.Load
+    carried: tuple[int, ...]
+    low: int
+    high: int
+
+    def split(self, values: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """Return those of ``values``, which ``outer`` carries, that say which row it is, and the others."""
+        return [v for n, v in enumerate(values) if n not in self.carried], [values[n] for n in self.carried]
+
+    def join(self, counters: Sequence[Value], carried: Sequence[Value]) -> list[Value]:
+        """Put both in the order of ``outer``."""
+        rest, own = iter(counters), dict(zip(self.carried, carried, strict=True))
+        return [own[n] if n in own else next(rest) for n in range(len(counters) + len(carried))]
+
+
+def find_filters(f: Function, apart: Sequence[int] = ()) -> list[Filter]:
+    """Return the loops of ``f``, a function of one thread, that are of this kind.
+
+    The arrays at the positions ``apart`` overlap no other argument.
+    """
+    alone = {Root("parameter", f.params[i]) for i in apart}
+    loops = [o for o in f.body.walk() if isinstance(o, ops.For)]
+    found = [x for x in map(_filter, loops) if x is not None]
+    memory = analyse(f) if found else None
+    found = [x for x in found if memory is not None and _may_look_ahead(x, memory, alone)]
+    return [x for x in found if not any(y.loop in x.loop.body.walk() for y in found)]
+
+
+def looks_through_rows(f: Function, apart: Sequence[int]) -> bool:
+    """Return whether ``f`` looks through rows of items, such as the points of a hash grid."""
+    return bool(find_rows(f, find_filters(f, apart)))
+
+
+def _filter(o: ops.For) -> Filter | None:
+    """``o`` as a loop of this kind, but for what it does to memory."""
+    if o.lo.type != int32 or not ops.is_scalar_constant(o.step, 1) or o.simd or o.together or o.threads:
+        return None
+    levels: list[Level] = []
+    block, kept = o.body, list(zip(o.body.yielded, o.body.params[1:], strict=True))
+    while (level := _level(block, kept)) is not None:
+        levels.append(level)
+        branch, side = level.branch, level.side
+        if _is_worth_it(found := Filter(o, tuple(levels))):
+            return found if _may_run_early(found) else None
+        block = branch.then if side else branch.orelse
+        inner = dict(zip(branch.results, block.yielded, strict=True))
+        kept = [(inner[y], p) for y, p in kept if y in inner]
+    return None
+
+
+def find_rows(f: Function, filters: Sequence[Filter]) -> list[Rows]:
+    """Return the loops over rows that ``filters`` look through."""
+    by_loop: dict[Op, Filter] = {x.loop: x for x in filters}
+    found = []
+    for o in f.body.walk() if filters else ():
+        inside = [by_loop[x] for x in o.body.ops if x in by_loop] if isinstance(o, ops.While) else []
+        if isinstance(o, ops.While) and len(inside) == 1 and (rows := _rows(o, inside[0])) is not None:
+            found.append(rows)
+    return found
+
+
+def _rows(outer: ops.While, found: Filter) -> Rows | None:
+    """``outer`` as a loop over rows that ``found`` looks through."""
+    loop, params, yielded = found.loop, outer.body.params, list(outer.body.yielded)
+    others = [o for o in outer.body.ops[:-1] if o is not loop]
+    item = _item(loop)
+    if item is None or loop.lo not in params or loop.hi not in params or loop.lo in loop.init:
+        return None
+    if any(map(has_effects, (*others, *outer.cond.ops[:-1]))) or any(yielded.count(r) != 1 for r in loop.results):
+        return None
+    carried = tuple(map(yielded.index, loop.results))
+    if tuple(params[n] for n in carried) != loop.init:
+        return None
+    own = {*loop.results, *loop.init, *(outer.cond.params[n] for n in carried)}
+    used = {v for o in (*_all(others), *outer.cond.walk()) for v in o.operands()}
+    inside = {*params, *(r for o in others for r in o.results)}
+    if not own.isdisjoint(used) or not inside.isdisjoint(free_values(loop.body)):
+        return None
+    counters = [p for n, p in enumerate(params) if n not in carried]
+    return Rows(outer, found, item, carried, counters.index(loop.lo), counters.index(loop.hi))
+
+
+def _item(loop: ops.For) -> ops.Load | None:
+    """The load of an int32 from memory that no kernel writes, for which alone ``loop`` uses its counter."""
+    i = loop.body.params[0]
+    users: list[Op] = [o for o in loop.body.walk() if i in o.operands()]
+    o = users[0] if len(users) == 1 else None
+    if not isinstance(o, ops.Load) or o not in loop.body.ops or o.indices != (i,) or o.result.type != int32:
+        return None
+    made = o.array.op
+    inside = {r for x in loop.body.ops for r in x.results} | set(loop.body.params)
+    if not isinstance(made, ops.AtAddress) or not made.constant or not inside.isdisjoint(made.operands()):
+        return None
+    return o
+
+
+def _all(given: Sequence[Op]) -> Iterator[Op]:
+    for o in given:
+        yield from everything(o)
+
+
+def _level(block: Block, kept: Kept) -> Level | None:
+    """The branch that ends ``block``, where its other side does nothing and gives the values that ``kept`` says."""
+    branch = block.ops[-2] if len(block.ops) > 1 else None
+    if not isinstance(branch, ops.If) or any(map(has_effects, block.ops[:-2])):
+        return None
+    for side, other in ((True, branch.orelse), (False, branch.then)):
+        same = dict(zip(branch.results, other.yielded, strict=True))
+        if len(other.ops) == 1 and all(same.get(y, y) is p for y, p in kept):
+            return Level(block, branch, side)
+    return None
+
+
+def needed(found: Filter) -> Iterator[Op]:
+    """Iterate over the ops of the levels that the condition needs, the last one first."""
+    wanted: set[Value] = set()
+    for block, branch, _ in reversed(found.levels):
+        wanted.add(branch.cond)
+        for o in reversed(block.ops[:-2]):
+            if not wanted.isdisjoint(o.results):
+                wanted.update(o.operands(), *(free_values(r) for r in o.regions()))
+                yield o
+
+
+def _is_worth_it(found: Filter) -> bool:
+    """Whether the condition compares floats, of which it takes several operations."""
+    calls = [x for o in needed(found) for x in everything(o) if isinstance(x, ops.Apply)]
+    compares = any(x.result.type == bool_ and any(map(_is_float, x.args)) for x in calls)
+    return compares and sum(element_count(x.result.type) for x in calls if _is_float(x.result)) >= FEWEST
+
+
+def _may_run_early(found: Filter) -> bool:
+    """Whether the condition rests on nothing that iterations carry on, and lanes may compute it."""
+    carried = set(found.loop.body.params[1:])
+    return all(
+        all(map(_is_plain, everything(o))) and carried.isdisjoint(v for x in everything(o) for v in x.operands())
+        for o in needed(found)
+    )
+
+
+def _is_plain(o: Op) -> bool:
+    return o.PURE or isinstance(o, (ops.Load, ops.AtAddress, ops.If, ops.Yield))
+
+
+def _may_look_ahead(found: Filter, memory: Memory, alone: Collection[Root]) -> bool:
+    """Whether no iteration changes what the conditions of later ones read; ``alone`` overlap no other memory."""
+    read = {r for o in needed(found) for x in everything(o) if isinstance(x, ops.Load) for r in memory.roots(x.array)}
+    inside = set(found.loop.body.walk())
+    if any(isinstance(o, ops.Native) for o in inside):
+        return False
+    written = {r for a in memory.accesses if a.op in inside and writes(a) for r in a.roots}
+    known = all(r.kind in ("parameter", "local", "object") for r in read)
+    apart = known and all(r.kind == "local" or r in alone for r in written) and not read & written
+    return apart or all(r.kind == "object" for r in read)
+
+
+def _is_float(v: Value) -> bool:
+    scalar = scalar_of(lane_type(v.type))
+    return scalar is not None and scalar.is_float
+
+
+__all__ = ["Filter", "Level", "Rows", "find_filters", "find_rows", "looks_through_rows", "needed"]
