@@ -14,8 +14,6 @@ namespace wl {
 
 namespace {
 
-constexpr uintptr_t kVectorAlignment = 16;
-
 DriverContext* context_of(const Dispatcher* self) { return reinterpret_cast<DriverContext*>(self->cuda); }
 
 Extent extent_of_param(const Param& param, const uint8_t* block) {

@@ -7,6 +7,7 @@
 namespace wl {
 
 constexpr int64_t kMostBlocks = INT32_MAX;  // of a grid's first dimension
+constexpr uintptr_t kVectorAlignment = 16;  // of the data of arrays that are apart
 
 // The grid as compiled code gets it, with what it divides by its extents with.
 CudaGrid cuda_grid(const int64_t* dims);

@@ -102,31 +102,33 @@ class ContextScope {
     bool pushed_ = false;
 };
 
-const CudaPlan* loaded(const Plan* plan, const void* context) {
+const CudaPlan* loaded(const Plan* plan, const void* context, bool apart) {
     const CudaPlan* found = plan->on_cuda.load(std::memory_order_acquire);
-    while (found && found->context != context) found = found->next;
+    while (found && (found->context != context || found->apart != apart)) found = found->next;
     return found;
 }
 
 // Compiles and loads the plan's code for the device of `context`, by Python; null with `text` filled in.
-const CudaPlan* load(Plan* plan, void* context, std::string* text) {
+const CudaPlan* load(Plan* plan, void* context, bool apart, std::string* text) {
     const HeldGil gil;
-    if (const CudaPlan* found = loaded(plan, context)) return found;  // another thread was faster
-    const Ref parts(PyObject_CallFunction(plan->load, "K", static_cast<unsigned long long>(address_of(context))));
+    if (const CudaPlan* found = loaded(plan, context, apart)) return found;  // another thread was faster
+    const Ref parts(PyObject_CallFunction(plan->load, "KO", static_cast<unsigned long long>(address_of(context)),
+                                          apart ? Py_True : Py_False));
     unsigned long long function = 0, record = 0;
     long long block_dim = 0, max_threads = 0, team = 1;
     PyObject *keepalive = nullptr, *check = nullptr;
     const char* bound = nullptr;
     Py_ssize_t bound_size = 0;
-    long long resident = 0;
-    if (!parts || !PyArg_ParseTuple(parts.get(), "KLLKOOy#LL", &function, &block_dim, &max_threads, &record, &keepalive,
-                                    &check, &bound, &bound_size, &resident, &team)) {
+    long long resident = 0, places = 1;
+    if (!parts || !PyArg_ParseTuple(parts.get(), "KLLKOOy#LLL", &function, &block_dim, &max_threads, &record,
+                                    &keepalive, &check, &bound, &bound_size, &resident, &team, &places)) {
         *text = "warp_like: " + take_exception();
         return nullptr;
     }
     Py_INCREF(keepalive);
     Py_INCREF(check);
     auto* made = new CudaPlan{context,
+                              apart,
                               plan->on_cuda.load(std::memory_order_relaxed),
                               reinterpret_cast<void*>(function),
                               block_dim,
@@ -136,7 +138,8 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
                               check == Py_None ? nullptr : check,
                               std::vector<BoundStep>(static_cast<size_t>(bound_size) / sizeof(BoundStep)),
                               resident,
-                              team};
+                              team,
+                              places};
     if (!made->bound.empty()) std::memcpy(made->bound.data(), bound, made->bound.size() * sizeof(BoundStep));
     plan->on_cuda.store(made, std::memory_order_release);
     return made;
@@ -190,11 +193,43 @@ struct Shape {
     int64_t capacity = 0;
 };
 
+// Whether the call keeps what `Signature.sums` says of arrays: none that is written overlaps another one, their data is
+// aligned, and neither they nor the grid are too large. Arrays lie somewhere in their buffers, of which this tells.
+bool are_apart(const Site& site, const BatchedCall& call) {
+    struct Range {
+        const char* begin;
+        const char* end;
+        bool written;
+    };
+    if (call.count > kMaxNarrow) return false;
+    std::vector<Range> ranges;
+    const size_t n = call.batch.size();
+    for (size_t i = 0; i < site.bind_count; ++i) {
+        const Binding& bind = site.binds[i];
+        if (bind.kind == HoleKind::Value) continue;
+        const char* const data = call.holes[i].data;
+        const char* const begin = data - bind.shift;
+        int64_t bytes = bind.bytes, unaligned = static_cast<int64_t>(address_of(data) % kVectorAlignment);
+        for (size_t d = 0; d < n; ++d) {
+            const int64_t step = call.steps[i * n + d];
+            bytes += (call.batch[d] - 1) * step;
+            unaligned |= step % kVectorAlignment;
+        }
+        if (unaligned || bind.bytes > kMaxNarrow) return false;
+        const Range range{begin, begin + bytes, bind.source == HoleSource::Result};
+        for (const Range& other : ranges) {
+            if ((range.written || other.written) && range.begin < other.end && other.begin < range.end) return false;
+        }
+        ranges.push_back(range);
+    }
+    return true;
+}
+
 Shape shape_of(const BatchedCall& call, const CudaPlan& code, int64_t block_dim) {
     const bool together = code.team > 1;
     const int64_t threads = together ? code.team : std::min(block_dim ? block_dim : code.block_dim, code.max_threads);
-    int64_t blocks = std::min((call.count - 1) / (together ? 1 : threads) + 1, kMostBlocks);
-    if (!code.bound.empty()) blocks = std::min(blocks, std::max(code.resident / threads, int64_t{1}));
+    int64_t blocks = std::min((call.count - 1) / (together ? 1 : threads * code.places) + 1, kMostBlocks);
+    if (code.resident) blocks = std::min(blocks, std::max(code.resident / threads, int64_t{1}));
     return {threads, blocks};
 }
 
@@ -263,13 +298,14 @@ xla::Error* execute_on_cuda_stream(const xla::CallFrame* frame) {
     if ((plan->order_dependent || plan->non_associative) && (plan->deterministic || is_deterministic()))
         return explained(frame, plan, RunError::Unordered);
     std::string text;
-    const CudaPlan* code = loaded(plan, context);
-    if (!code) code = load(plan, context, &text);
-    if (!code) return fail(frame, xla::kErrorInternal, text.c_str());
     BatchedCall call{};
     StreamMemory memory(asked.stream, &trouble);
     if (!describe_call(frame, site, &memory, &call)) return trouble.call ? told(frame, trouble) : misfit(frame);
     if (call.count <= 0 || call.items <= 0) return nullptr;
+    const bool apart = plan->can_be_apart && are_apart(site, call);
+    const CudaPlan* code = loaded(plan, context, apart);
+    if (!code) code = load(plan, context, apart, &text);
+    if (!code) return fail(frame, xla::kErrorInternal, text.c_str());
     std::vector<std::vector<char>> values;
     if (!fetch_values(&call, asked.stream, &values, &trouble)) return told(frame, trouble);
     Shape shape = shape_of(call, *code, site.block_dim);

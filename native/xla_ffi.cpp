@@ -101,9 +101,9 @@ PyObject* add_plan(PyObject*, PyObject* args) {
     long long key;
     unsigned long long address;
     PyObject *keepalive, *explain, *load;
-    int lanes = 1, order_dependent = 0, non_associative = 0, deterministic = 0, rows = 1;
-    if (!PyArg_ParseTuple(args, "LKOOO|ipppi:xla_add_plan", &key, &address, &keepalive, &explain, &load, &lanes,
-                          &order_dependent, &non_associative, &deterministic, &rows)) {
+    int lanes = 1, order_dependent = 0, non_associative = 0, deterministic = 0, rows = 1, can_be_apart = 0;
+    if (!PyArg_ParseTuple(args, "LKOOO|ipppip:xla_add_plan", &key, &address, &keepalive, &explain, &load, &lanes,
+                          &order_dependent, &non_associative, &deterministic, &rows, &can_be_apart)) {
         return nullptr;
     }
     if (!address || !PyCallable_Check(explain) || !PyCallable_Check(load)) {
@@ -122,6 +122,7 @@ PyObject* add_plan(PyObject*, PyObject* args) {
                                          keepalive,
                                          explain,
                                          load,
+                                         can_be_apart != 0,
                                          {nullptr}};
     if (!plan) return PyErr_NoMemory();
     for (PyObject* kept : {keepalive, explain, load}) Py_INCREF(kept);
@@ -211,10 +212,11 @@ PyObject* layout(PyObject*, PyObject*) {
 PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
      "xla_add_plan($module, key, address, keepalive, explain, load, lanes=1, order_dependent=False, "
-     "non_associative=False, deterministic=False, rows=1, /)\n--\n\nMake an entry point known to XLA's calls, for "
-     "good. `explain(code, where, thread[, text, values])` gives the exception for a kernel's error; `load(context)` "
-     "gives function, usual and most threads of a block, address of the fault record, owner, check, what bounds the "
-     "stack and how many threads run at once for CUDA."},
+     "non_associative=False, deterministic=False, rows=1, can_be_apart=False, /)\n--\n\nMake an entry point known to "
+     "XLA's calls, for "
+     "good. `explain(code, where, thread[, text, values])` gives the exception for a kernel's error; `load(context, "
+     "apart)` gives function, usual and most threads of a block, address of the fault record, owner, check, what "
+     "bounds the stack, the most threads, threads of a team and places of a thread for CUDA."},
     {"xla_has_plan", has_plan, METH_O, "xla_has_plan($module, key, /)\n--\n\nReturn whether the key is taken."},
     {"xla_handler", handler, METH_VARARGS,
      "xla_handler($module, major, minor, cuda=False, /)\n--\n\nReturn the handler of a platform as a capsule, for a "

@@ -26,6 +26,7 @@ namespace wl {
 // A plan's code in the context of a CUDA device.
 struct CudaPlan {
     void* context;
+    bool apart;  // for calls whose arrays are apart, as those of `Signature.sums`
     CudaPlan* next;
     void* function;
     int64_t block_dim;    // the threads of a block where a call does not say
@@ -34,8 +35,9 @@ struct CudaPlan {
     PyObject* keepalive;
     PyObject* check;               // to be called once the stream has been waited for, or null
     std::vector<BoundStep> bound;  // tells the bytes of stack of a thread; empty for code without a stack
-    int64_t resident;              // how many threads the device runs at once at most
+    int64_t resident;              // the most threads that are worth launching; 0: as many as the grid has
     int64_t team;                  // how many threads, a whole block, run a place of the grid together
+    int64_t places;                // how many neighbouring places of the grid a thread takes
 };
 
 // Compiled code by key.
@@ -50,7 +52,8 @@ struct Plan {
     bool deterministic;    // it has to give the same bits whatever the number of threads
     PyObject* keepalive;
     PyObject* explain;
-    PyObject* load;  // load(context): what a CudaPlan holds, for the context of a CUDA device
+    PyObject* load;     // load(context, apart): what a CudaPlan holds, for the context of a CUDA device
+    bool can_be_apart;  // there is other code on CUDA for calls whose arrays are apart
     std::atomic<CudaPlan*> on_cuda;
 };
 

@@ -398,12 +398,13 @@ def xla_add_plan(
     address: int,
     keepalive: object,
     explain: Callable[[int, int, int], BaseException],
-    load: Callable[[int], tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int, int]],
+    load: Callable[[int, bool], tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int, int, int]],
     lanes: int = 1,
     order_dependent: bool = False,
     non_associative: bool = False,
     deterministic: bool = False,
     rows: int = 1,
+    can_be_apart: bool = False,
     /,
 ) -> None: ...
 def xla_has_plan(key: int, /) -> bool: ...

@@ -58,10 +58,10 @@ def stream(fake):
     fake.streams.pop(0xABC0)
 
 
-def traced(n, a, start=False):
+def traced(n, a, start=False, sums=False):
     """The call of ``saxpy`` that a program with arrays of ``n`` elements makes."""
     kernel = saxpy()
-    code = compiled(kernel, tuple(t for _, t in kernel.parameters))
+    code = compiled(kernel, tuple(t for _, t in kernel.parameters), sums=sums)
     call = Call(code, [n], "broadcast_all", False)
     like = wp.zeros(n).numpy()
     call.views[0] = View(call.operand(like, float32), (n,))
@@ -95,6 +95,57 @@ def test_a_call(fake, stream):
     assert [n for n in fake.names() if not n.startswith("cuCtx")] == [
         *("cuStreamGetCtx", "cuMemsetD8Async", "cuLaunchKernel")
     ]
+
+
+def test_calls_whose_arrays_are_apart_run_the_shorter_code(fake, stream):
+    """There a thread takes four places; arrays that overlap, or lie between vectors, are for the general code."""
+    a = struct.pack("<f", 2.5)
+    call, both = traced(1000, a, sums=True), device_array(2000)
+    x, y = device_array(1000), device_array(1000)
+    odd = wp.array(ptr=both.ptr + 4, shape=1000, dtype=float, device="cuda:1")
+    behind = wp.array(ptr=both.ptr + 4000, shape=1000, dtype=float, device="cuda:1")
+    before = wp.array(ptr=both.ptr, shape=1000, dtype=float, device="cuda:1")
+    within = wp.array(ptr=both.ptr + 2000, shape=1000, dtype=float, device="cuda:1")
+    for operand, result, blocks in (
+        (x, y, 1),
+        (before, behind, 1),
+        (y, y, 4),
+        (before, within, 4),
+        (odd, y, 4),
+        (x, odd, 4),
+        (x, y, 1),
+    ):
+        fake.forget()
+        assert XlaCall(call, [operand], [result]).run(stream) is None
+        (launch,) = fake.launches
+        assert (launch.grid, launch.block, launch.count) == ((blocks, 1, 1), (256, 1, 1), 1000)
+    for n, blocks in ((1000, 1), (1001, 4)):  # the second element of the batch is not aligned where rows are odd
+        fake.forget()
+        site = XlaCall(traced(n, a, sums=True), [device_array(3, n)], [device_array(3, n)])
+        assert site.run(stream) is None
+        assert [launch.grid for launch in fake.launches] == [(blocks, 1, 1)] * 3
+    fake.forget()
+    assert XlaCall(traced(1000, a), [x], [y]).run(stream) is None  # what was not found to be apart when traced
+    assert fake.launches[0].grid == (4, 1, 1)
+
+
+def test_sums_of_all_threads_are_launched_as_often_as_the_device_runs_them(fake, stream):
+    number = float(next(_numbers))
+
+    @wp.kernel
+    def total(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        wp.atomic_add(y, 0, x[wp.tid()] * wp.static(number + 1.0))
+
+    n = 1 << 22
+    code = compiled(total, tuple(t for _, t in total.parameters), sums=True)
+    call = Call(code, [n], "broadcast_all", False)
+    call.views[0] = View(call.operand(np.zeros(n, np.float32), float32), (n,))
+    call.views[1] = View(call.result((1,), float32, None), (1,))
+    fake.args_size = 2 * 24
+    assert XlaCall(call, [device_array(n)], [device_array(1)]).run(stream) is None
+    (launch,) = fake.launches
+    device = wp.get_device("cuda:1")
+    assert 0 < launch.grid[0] * launch.block[0] <= device.sm_count * device.max_threads_per_multiprocessor < n
 
 
 def test_the_usual_block_is_an_option(fake, stream, monkeypatch):

@@ -62,7 +62,7 @@ class XlaCall:
     """
 
     def __init__(self, call, operands, results):
-        self.kept = []
+        self.kept = [*operands, *results]
         self.errors = []
         self.room = 0x7000  # where XLA has memory for a call; None where it has none
         self.allocated = []  # size and alignment

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warp_like import _native
+from warp_like.base.contract import MAX_NARROW
 from warp_like.interop.jaxffi.call import Buffer, Call, View, jax_dtype
 from warp_like.interop.jaxffi.partitioning import run
 from warp_like.interop.jaxffi.target import Code, compiled, jax_module
@@ -161,7 +162,12 @@ class TracedOperation(Operation):
             h.value = value
 
     def _may_add_plainly(self, code: Code, places: Mapping[int, Place], arrays: Mapping[int, Held]) -> bool:
-        """Return whether arrays that the code adds to are seen by no other parameter, and small where copied."""
+        """Return whether arrays that the code adds to are seen by no other parameter, and small where copied.
+
+        No array is so large that code on CUDA could not count its elements in 32 bits.
+        """
+        if any(math.prod(places[n].shape) > MAX_NARROW or max(places[n].shape, default=0) > MAX_NARROW for n in arrays):
+            return False
         copied = 0
         for n in (*code.effects.sums, *code.effects.thread_private, *code.effects.reduced):
             held, place = arrays[n], places[n]

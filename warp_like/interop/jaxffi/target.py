@@ -168,16 +168,15 @@ def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
         load = functools.partial(_load_on_cuda, held, signature, artifact.effects.prelaunch_copies)
         address = loaded.address(artifact.code.entry)
         order = artifact.effects.order_dependent, artifact.effects.non_associative, deterministic
-        _native.xla_add_plan(
-            key, address, loaded, explain, load, artifact.schedule.lanes, *order, artifact.schedule.rows
-        )
+        schedule = artifact.schedule
+        _native.xla_add_plan(key, address, loaded, explain, load, schedule.lanes, *order, schedule.rows, signature.sums)
     return Code(kernel, signature, artifact, key)
 
 
-CudaCode = tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int, int]
+CudaCode = tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int, int, int]
 """Function, the usual and the most threads of a block, the address of the record of faults, what keeps them, what looks
-at it, the program that bounds a thread's stack, how many threads the device runs at once, and how many run a place of
-the grid together."""
+at it, the program that bounds a thread's stack, the most threads that are launched (0 for as many as the grid has), how
+many run a place of the grid together, and how many places a thread takes."""
 
 
 def _itself(kernel: Kernel) -> Kernel:
@@ -185,35 +184,43 @@ def _itself(kernel: Kernel) -> Kernel:
 
 
 def _load_on_cuda(
-    held: Callable[[], Kernel | None], signature: Signature, prelaunch_copies: tuple[int, ...], context: int
+    held: Callable[[], Kernel | None],
+    signature: Signature,
+    prelaunch_copies: tuple[int, ...],
+    context: int,
+    apart: bool,
 ) -> CudaCode:
     """Compile and load code for the device of a context; XLA's first call there asks for it.
+
+    With ``apart``, it is for calls whose arrays are as ``Signature.sums`` says. Other calls have buffers that overlap,
+    as where one array is given twice, or that are not aligned.
 
     Raises:
         RuntimeError: The code saves values on a stack of which nobody knows beforehand how large it gets, so that a
             launch would have to wait. Or the kernel is gone.
     """
     from warp_like.runtime.cuda.device import device_of_context
-    from warp_like.runtime.cuda.load import Loaded, usual_block
+    from warp_like.runtime.cuda.load import Loaded, resident_threads, usual_block
 
     kernel = held()
     if kernel is None:
         raise RuntimeError("a kernel was dropped before there was a CUDA device, so it can't be compiled for one")
     device = device_of_context(context)
-    # Buffers of XLA may overlap where one array is given twice, and additions have to be atomic.
-    s = signature
+    s = signature.replace(sums=apart)
     program = kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone, s.shares_indices)
-    loaded = Loaded(program, lambda target: kernel.artifact(signature.replace(sums=False), target))
+    loaded = Loaded(program, lambda target: kernel.artifact(s, target))
     artifact = loaded.artifact
     if artifact.effects.prelaunch_copies != prelaunch_copies:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
     threads = (usual_block(kernel), loaded.max_threads)
-    resident = device.sm_count * device.max_threads_per_multiprocessor
+    resident = resident_threads(loaded, kernel) if artifact.schedule.combines else 0
     bound = artifact.stack.bound
     checks = signature.options.debug or signature.options.verify_fp
     if artifact.stack.used and not bound:
         bound, checks = _fixed_bound(kernel, loaded), True
-    rest = (bound, resident, artifact.schedule.team)
+    if bound:
+        resident = device.sm_count * device.max_threads_per_multiprocessor
+    rest = (bound, resident, artifact.schedule.team, artifact.schedule.places)
     if loaded.report is None:
         return loaded.function, *threads, 0, loaded, None, *rest
     check = loaded.report.check if checks else None

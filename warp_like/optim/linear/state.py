@@ -322,7 +322,7 @@ class LinearSolverState:
             if done == 0:
                 self._slice(problem, goal)
             if graph is None and self._is_worth_capturing(problem, goal - done):
-                if self._device.is_cuda:
+                if not self._device.is_cpu:
                     done += self._cycle(problem)  # whose kernels are loaded then
                 graph = self._captured(problem)
             while done < goal:

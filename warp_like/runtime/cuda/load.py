@@ -80,14 +80,14 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     context = loaded.report.address if loaded.report is not None else 0
     reaches = pack_reaches(artifact.effects.reaches)
     team, places = artifact.schedule.team, artifact.schedule.places
-    most = _resident(loaded, program.kernel) if artifact.schedule.combines else 0
+    most = resident_threads(loaded, program.kernel) if artifact.schedule.combines else 0
     dispatcher.install(*place, loaded.function, loaded, team, loaded.max_threads, context, places, reaches, False, most)
     program.loaded[place] = loaded
     return dispatcher, place, artifact
 
 
-def _resident(loaded: Loaded, kernel: Kernel) -> int:
-    """How many threads the device runs at once, in blocks of the usual size."""
+def resident_threads(loaded: Loaded, kernel: Kernel) -> int:
+    """Return how many threads the device runs at once, in blocks of the usual size."""
     device, block = loaded.device, min(usual_block(kernel), loaded.max_threads)
     with device.guard:
         blocks: int = device.driver.occupancy(loaded.function, block)
