@@ -163,7 +163,7 @@ def without_strength_reduction(llvm: Any, machine: Any) -> Iterator[None]:
     """Let the code generator leave the counters of loops as they are inside the ``with``.
 
     In lanes the x86 has addressing modes for all that a loop counts, so loops are no faster with other counters: the
-    programs of the throughput and gradient benchmarks take 0.99 of the time without them. To find them takes a third of
+    programs of the throughput and gradient benchmarks take 0.99 of the time without them. To find them takes a fifth of
     the code generator's time for a small kernel. The option belongs to the process; other users of llvmlite have it as
     it was whenever no kernel is being compiled.
     """

@@ -54,6 +54,9 @@ _IDEMPOTENT = {"fold": (), "cse": (), "licm": (), "dce": ("fold", "cse", "licm")
 To remove what nobody uses makes nothing else equal, constant or the same in all iterations.
 """
 
+_REPLACING = ("unroll", "keep_nested_arrays", "lower_local_atomics", "expand")
+"""Other passes that often find nothing. When they change something, ops come and go, which ``_shape`` shows."""
+
 
 class Runner:
     """Applies the passes of one ``stage`` of ``base.passes.ROUTE`` to ``function``.
@@ -99,7 +102,7 @@ class Runner:
             self.function = result
             return result
         self.shape = before if result is False else _shape(f)
-        if self.shape != before:
+        if self.shape != before or not (result is False or name in _IDEMPOTENT or name in _REPLACING):
             f.settled = f.settled.intersection(_IDEMPOTENT.get(name, ()))
         if name in _IDEMPOTENT:
             f.settled |= {name}
