@@ -112,10 +112,10 @@ docs: build ## the documentation, into build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "open build/docs/index.html"
 
-bench: ## launches, throughput, gradients and start-up, beside other libraries
+bench: ## launches, throughput, gradients, scale and start-up, beside other libraries
 	@$(ENVIRONMENT) demo bench
 	@$(BIN)/python build_lib.py
-	@for name in launch throughput backward builtins utils optim sparse geometry tiles start compile; do \
+	@for name in launch throughput backward scale builtins utils optim sparse geometry tiles start compile; do \
 		$(BIN)/python examples/benchmarks/benchmark_$$name.py --json build/benchmarks/$$name.json $(ARGS) || exit 1; \
 	done
 	$(BIN)/python examples/benchmarks/benchmark_roofline.py --throughput build/benchmarks/throughput.json \

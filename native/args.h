@@ -17,7 +17,7 @@ struct Param {
     ParamKind kind;
     bool writes;
     bool sums;                // only added to, with 32 or 64 bits
-    bool thread_private;      // each kernel thread touches the element at its own index alone
+    bool thread_private;      // no two kernel threads touch one element
     bool stores;              // overwritten, not only updated
     bool reads;               // loaded from
     bool gradient;            // elements that have gradients

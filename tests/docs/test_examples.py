@@ -298,6 +298,15 @@ def test_benchmark_of_builtins_has_every_row_of_values() -> None:
 
 
 @pytest.mark.long
+def test_benchmark_of_scale_runs(process: Answering, tmp_path: Path) -> None:
+    rows, _ = benchmark(process, "scale", tmp_path)
+    assert all(seconds > 0.0 for table in rows.values() for row in table.values() for seconds in row.values())
+    if memory := rows["memory"]:  # where the system tells it; of three arrays, and of their gradients and a seed
+        assert memory["saxpy, forward"]["4 MiB"] == pytest.approx(3.0, abs=0.5)
+        assert memory["saxpy, backward"]["4 MiB"] == pytest.approx(7.0, abs=0.5)
+
+
+@pytest.mark.long
 def test_benchmark_of_compiling_runs(process: Answering, tmp_path: Path) -> None:
     """The kernels that it generates compute what NumPy does."""
     rows, _ = benchmark(process, "compile", tmp_path)

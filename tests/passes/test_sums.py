@@ -101,6 +101,46 @@ def test_a_table_that_is_large_for_the_grid_is_summed_with_atomics():
         wp.config.num_threads = 0
 
 
+@wp.kernel
+def rows_of_own(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float), flat: wp.array(dtype=float)):
+    i = wp.tid()
+    for k in range(out.shape[1]):
+        wp.atomic_add(out, i, k, x[i, k])
+    for k in range(4):
+        wp.atomic_sub(flat, 4 * i + k, x[i, k])
+
+
+@wp.kernel
+def pairs_share(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float), flat: wp.array(dtype=float)):
+    i = wp.tid()
+    for k in range(out.shape[1]):
+        wp.atomic_add(out, i // 2, k, x[i, k])
+    for k in range(5):
+        wp.atomic_sub(flat, 4 * i + k, x[i, k % 4])
+
+
+def test_rows_that_belong_to_threads_need_no_copies(threads):
+    """However large they are for the grid: two megabytes here, more than copies may take."""
+    n = 100_003
+    x = RNG.integers(-9, 9, (n, 6)).astype(np.float32)
+    out, flat = np.ones((n, 6), np.float32), np.ones(4 * n, np.float32)
+    assert variant(rows_of_own, n, [x, out, flat]) == (True, False, True)
+    np.testing.assert_array_equal(out, 1 + x)
+    np.testing.assert_array_equal(flat.reshape(n, 4), 1 - x[:, :4])
+
+
+def test_rows_that_threads_share_are_summed(threads):
+    n = 100_002
+    x = RNG.integers(-9, 9, (n, 6)).astype(np.float32)
+    out, flat = np.ones((n // 2, 6), np.float32), np.ones(4 * n + 1, np.float32)
+    wp.launch(pairs_share, dim=n, inputs=[x, out, flat])
+    np.testing.assert_array_equal(out, 1 + x[::2] + x[1::2])
+    expected = np.ones(4 * n + 1)
+    for k in range(5):
+        np.subtract.at(expected, 4 * np.arange(n) + k, x[:, k % 4])
+    np.testing.assert_array_equal(flat, expected)
+
+
 def test_strided_sums_are_atomic(threads):
     n = 100_000
     x = RNG.integers(0, 50, n).astype(np.int32)

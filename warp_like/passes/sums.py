@@ -5,7 +5,8 @@ Two kinds of array parameters that a kernel adds to:
 * *Summed*: the kernel only adds to them, and uses no old element. Additions may then happen anywhere, at any time, so
   each OS thread may add into a copy of its own. The elements have at least 32 bits: shorter ones would round
   differently in another order.
-* *Thread-private*: every access is at the thread's own index in the grid, so no two threads share an element.
+* *Thread-private*: no two threads share an element, as of ``y[i]`` at the thread's own index ``i``, and of ``y[i, k]``
+  (``analysis/private.py``).
 
 Of a summed array to which every thread adds at constant offsets from its own index, only threads that are close to each
 other share elements: ``spans`` says how close.
@@ -37,6 +38,7 @@ import itertools
 from collections.abc import Sequence
 
 from warp_like.analysis.memory import Access, Memory, Root, adds, is_thread_private, is_update, offsets
+from warp_like.analysis.private import private_roots
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op, Value
@@ -49,15 +51,24 @@ def plain_additions(memory: Memory) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if not _names_each_array(memory):
         return (), ()
     summed, private = [], []
+    owned = _private_parameters(memory)
     for i, p in enumerate(memory.function.params):
         found = memory.of_parameter(i)
         if not any(map(adds, found)):
             continue
-        if all(map(is_thread_private, found)):
+        if p in owned:
             private.append(i)
         elif _is_wide(p) and all(adds(a) and not a.used for a in found):
             summed.append(i)
     return tuple(summed), tuple(private)
+
+
+def _private_parameters(memory: Memory) -> set[Value]:
+    """The arrays of which no two threads share an element; of those alone that some access updates."""
+    updated = {root for root in memory.all_roots if root.kind == "parameter" and any(map(is_update, memory.of(root)))}
+    plain = {root for root in updated if all(map(is_thread_private, memory.of(root)))}
+    others = updated - plain
+    return {root.array for root in (plain | (private_roots(memory) & others if others else set()))}
 
 
 def _names_each_array(memory: Memory) -> bool:
@@ -140,9 +151,10 @@ def depends_on_order(memory: Memory, summed: Sequence[int] = ()) -> bool:
     """
     f = memory.function
     apart = {Root("parameter", f.params[i]) for i in summed}
+    owned = _private_parameters(memory)
     for root in memory.all_roots:
         found = memory.of(root)
-        if root in apart or root.kind == "local" or (root.kind == "parameter" and all(map(is_thread_private, found))):
+        if root in apart or root.kind == "local" or (root.kind == "parameter" and root.array in owned):
             continue
         if any(is_update(a) and (a.used or not _commutes(a.op)) for a in found):
             return True
