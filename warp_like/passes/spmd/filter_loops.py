@@ -290,6 +290,7 @@ class _Filtering:
             *counters, place, count = block.params
             left = b.sub(b.cast(counters[rows.high], int64), b.cast(place, int64))
             some = self.limited(counters[rows.high], place, self.width)
+            some = b.select(b.lt(left, 0), b.constant(0, int32), some)  # a row may end before it begins
             cloner = Cloner({**self.mapping, rows.found.loop.body.params[0]: place})
             array = self.array_of(rows, cloner)
             items = self.load(array, place, self.first_lanes(some, self.width))
@@ -399,7 +400,8 @@ def _emit_condition(b: Emitter, cloner: Cloner, levels: Sequence[Level], wanted:
     """Yield whether the last of ``levels`` is reached and does something; only ``wanted`` ops are computed."""
     (block, branch, side), *inner = levels
     b.block.ops += [cloner.op(x) for x in block.ops if x in wanted]
-    held = _without_root(b, cloner, branch.cond, side) or cloner.value(branch.cond)
+    squared = None if inner else _without_root(b, cloner, branch.cond, side)  # a guard must be exact
+    held = squared or cloner.value(branch.cond)
     held = held if side else b.unot(held)
     if inner:
         with b.into(Block()) as then:
