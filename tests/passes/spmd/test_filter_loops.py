@@ -9,14 +9,17 @@ import warp_like as wp
 from tests.interpreter import run
 from tests.ir_builder import branch, loop, start, tid, while_
 from tests.lane_interpreter import run_lanes
+from tests.long_tail import tail
+from tests.passes.spmd import random_filters
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function
-from warp_like.ir.types import Array, float32, int32, int64, uint64
+from warp_like.ir.types import Array, bool_, float32, int32, int64, uint64
 from warp_like.ir.verify import verify
+from warp_like.passes.expand import expand
 from warp_like.passes.spmd import filter_loops
 from warp_like.passes.spmd.choice import choose
 from warp_like.passes.spmd.filters import find_filters, find_rows
@@ -106,10 +109,35 @@ def counting(x: V3, ids: NUMBERS, r: float, out: FLOATS, n: NUMBERS):
             out[i] = d
 
 
+@wp.kernel
+def ending(x: V3, ids: NUMBERS, r: float, out: FLOATS, n: NUMBERS):
+    i = wp.tid()
+    total = 0.0
+    for k in range(ids.shape[0]):
+        d = wp.length(x[i] - x[ids[k]])
+        if d < r:
+            wp.expect_neq(ids[k], i)
+            total += d
+    out[i] = total
+
+
+@wp.kernel
+def in_table(x: V3, ids: NUMBERS, r: float, out: FLOATS, n: NUMBERS):
+    i = wp.tid()
+    total = 0.0
+    for k in range(ids.shape[0]):
+        root = wp.sqrt(x[ids[k]][0])
+        if root < r:
+            d = wp.length(x[int(root / r * float(x.shape[0]))] - x[i])
+            if d < 0.5:
+                total += d
+    out[i] = total
+
+
 FOUND = [near, left_early, wide]
-NOT_FOUND = [nearest, moving, counting, in_line]
+NOT_FOUND = [nearest, moving, counting, in_line, ending]
 """What iterations carry on decides about later ones; what they write later ones read, or might, as arguments may
-overlap; they always do something."""
+overlap; they always do something; one may be the thread's last one."""
 
 
 def function_of(kernel: Any) -> Function:
@@ -214,6 +242,98 @@ def test_rows_of_items(bits: int, gathers: bool, monkeypatch: pytest.MonkeyPatch
         run_lanes(g, [*args, got], (3,))
         np.testing.assert_array_equal(got, expected)
         assert (rows < 2) or expected.any()
+
+
+def test_roots_that_guard_a_load() -> None:
+    """They are compared as they are: a root that is the bound, or no number, has no place in the table behind it."""
+    f = function_of(in_table)
+    assert len(find_filters(f)) == 1
+    g = filter_loops.filter_loops(clone_function(f), 512)
+    x = np.ones((3, 3), np.float32) * np.float32(0.25)
+    x[1:, 0] = -1.0, 0.01
+    for r in (0.5, -0.5):
+        expected, got = ([x.copy(), np.arange(3, dtype=np.int32), r, *arguments(3, 0)[3:]] for _ in range(2))
+        run(f, expected, (3,))
+        run_lanes(g, got, (3,))  # raises where an index is out of range
+        np.testing.assert_array_equal(got[3], expected[3])
+
+
+def _with_condition(flag: bool) -> Function:
+    """A loop that asks a flag that it carries, or for the thread's index, before it looks at an item."""
+    f, b = start(x=Array(float32, 1), out=Array(float32, 1))
+    (x, out), i = f.params, tid(b)
+    init = [b.constant(True, bool_), b.constant(0.0, float32)]
+    with loop(b, 0, 40, init=init) as body:
+        on, total = body.carried
+
+        def look() -> tuple[Value, ...]:
+            d = b.sub(b.load(x, [body.i]), b.load(x, [i if flag else tid(b)]))
+            for _ in range(4):
+                d = b.add(b.mul(d, d), -0.25)
+            some = b.add(total, d)
+            return branch(b, b.lt(d, 0.5), lambda: (b.lt(some, 1.0), some), lambda: (on, total))
+
+        outer = on if flag else b.lt(body.i, 30)
+        body.next = branch(b, outer, look, lambda: (on, total))
+    b.store(out, [i], body.results[1])
+    b.yield_()
+    return expand(f)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_conditions_that_lanes_would_misread(flag: bool) -> None:
+    f = _with_condition(flag)
+    verify(f)
+    assert find_filters(f) == []
+
+
+def _with_rows(kind: str) -> Function:
+    """A loop over rows whose starts and ends are in ``words``, memory that no kernel writes, or in ``ids``."""
+    f, b = start(words=uint64, ids=Array(int32, 1), x=Array(float32, 1), out=Array(float32, 1))
+    (words, ids, x, out), i = f.params, tid(b)
+    size = b.constant(100, int64)
+
+    def at(place: Value) -> Value:
+        made = ops.AtAddress(words, (size,), constant=True)
+        return b.load(b.insert(made, Array(int32, 1)).result, [place])
+
+    def row(n: Value, first: Value, end: Value, total: Value, before: Value) -> tuple[Value, ...]:
+        with loop(b, first, end, init=[total]) as body:
+            (old,) = body.carried
+            d = b.sub(b.load(x, [at(body.i)]), b.load(x, [i]))
+            for _ in range(4):
+                d = b.add(b.mul(d, d), -0.25)
+
+            def add() -> tuple[Value, ...]:
+                if kind == "numbered":
+                    b.store(ids, [n], b.index(0))
+                return (b.add(old, d),)
+
+            body.next = branch(b, b.lt(d, 0.5), add, lambda: (old,))
+        after, start_of = b.add(n, 1), at if kind != "read" else lambda k: b.load(ids, [k])
+        return (after, start_of(n), at(after), *body.results, total if kind == "kept" else before)
+
+    none, zero = b.index(0), b.constant(0.0, float32)
+    got = while_(b, [none, none, none, zero, zero], lambda n, *_: b.lt(n, 3), row)
+    b.store(out, [i], b.add(got[3], got[4]))
+    b.yield_()
+    return expand(f)
+
+
+@pytest.mark.parametrize("kind", ["plain", "read", "kept", "numbered"])
+def test_rows_that_are_found_early(kind: str) -> None:
+    """Nothing that iterations do may say where the next row is, or be looked at between rows."""
+    f = _with_rows(kind)
+    verify(f)
+    filters = find_filters(f, [0, 1])
+    assert len(find_rows(f, filters)) == (kind == "plain")
+    verify(filter_loops.filter_loops(f, 512, [0, 1]))
+
+
+@pytest.mark.parametrize("seed", [0, *(tail(first) for first in range(4, 400, 4))])
+def test_random_loops(seed: int) -> None:
+    for k in range(seed, seed + 4):
+        random_filters.check(k, compiled=seed > 0)
 
 
 def test_extreme_radii() -> None:

@@ -2,13 +2,14 @@
 
 A thread that asks a hash grid for its neighbours computes a distance for each candidate, and does something for one in
 six. Here a vector of iterations computes the condition at once, and those for which it holds run one after the other,
-in their order. So results keep their bits, and the processor does not guess a branch for each candidate.
+in their order. So sums keep their order, and the processor does not guess a branch for each candidate.
 
 ``filters.py`` says which loops these are. Their iterations, or the items of several rows, are listed first, and sifted:
 those that do nothing leave the list. Where that takes gathers and these are slow, one lane sifts, without a branch.
 
 An iteration that was found runs as it stood, with its condition. This is so because LLVM may round a sum of products
-in lanes otherwise than in the thread's code, which may rely on the condition (for a root, say).
+in lanes otherwise than in the thread's code, which may rely on the condition (for a root, say). So an iteration counts
+where the condition holds rounded either way; with ``fuse_fp`` off, both are one.
 
 Relies on ``finish``. Runs where a function is for one thread at a time, after that has been chosen.
 
@@ -400,7 +401,8 @@ def _emit_condition(b: Emitter, cloner: Cloner, levels: Sequence[Level], wanted:
     """Yield whether the last of ``levels`` is reached and does something; only ``wanted`` ops are computed."""
     (block, branch, side), *inner = levels
     b.block.ops += [cloner.op(x) for x in block.ops if x in wanted]
-    held = _without_root(b, cloner, branch.cond, side) or cloner.value(branch.cond)
+    squared = None if inner else _without_root(b, cloner, branch.cond, side)  # a guard must be exact
+    held = squared or cloner.value(branch.cond)
     held = held if side else b.unot(held)
     if inner:
         with b.into(Block()) as then:

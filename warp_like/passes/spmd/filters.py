@@ -2,7 +2,8 @@
 
 A loop is of this kind where an iteration computes a condition of several operations on floats and a branch on it comes
 last, whose other side does nothing: it carries on what it got. Before the branch there are only loads and pure ops, and
-nothing behind it writes memory that these loads may read. The condition may consist of branches in each other.
+nothing behind it writes memory that these loads may read. The condition may consist of branches in each other. No check
+ends a thread there, since what it would not have read may be out of range.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import free_values, has_effects
-from warp_like.ir.types import bool_, element_count, int32, lane_type, scalar_of
+from warp_like.ir.types import Array, bool_, element_count, int32, lane_type, scalar_of
 from warp_like.passes.team.sharing import everything
 
 FEWEST = 6
@@ -125,15 +126,19 @@ def _rows(outer: ops.While, found: Filter) -> Rows | None:
     loop, params, yielded = found.loop, outer.body.params, list(outer.body.yielded)
     others = [o for o in outer.body.ops[:-1] if o is not loop]
     item = _item(loop)
-    if item is None or loop.lo not in params or loop.hi not in params or loop.lo in loop.init:
+    if item is None or not {loop.lo, loop.hi}.issubset(params) or not {loop.lo, loop.hi}.isdisjoint(loop.init):
         return None
     if any(map(has_effects, (*others, *outer.cond.ops[:-1]))) or any(yielded.count(r) != 1 for r in loop.results):
         return None
+    finding = list(_all([*others, *outer.cond.ops]))
+    if not all(_is_of_object(o) for o in finding if isinstance(o, ops.Load)):
+        return None  # the loop might write there
     carried = tuple(map(yielded.index, loop.results))
     if tuple(params[n] for n in carried) != loop.init:
         return None
     own = {*loop.results, *loop.init, *(outer.cond.params[n] for n in carried)}
-    used = {v for o in (*_all(others), *outer.cond.walk()) for v in o.operands()}
+    used = {v for o in finding for v in o.operands()}
+    used |= {v for n, v in enumerate(yielded) if n not in carried}
     inside = {*params, *(r for o in others for r in o.results)}
     if not own.isdisjoint(used) or not inside.isdisjoint(free_values(loop.body)):
         return None
@@ -150,9 +155,12 @@ def _item(loop: ops.For) -> ops.Load | None:
         return None
     made = o.array.op
     inside = {r for x in loop.body.ops for r in x.results} | set(loop.body.params)
-    if not isinstance(made, ops.AtAddress) or not made.constant or not inside.isdisjoint(made.operands()):
-        return None
-    return o
+    return o if _is_of_object(o) and made is not None and inside.isdisjoint(made.operands()) else None
+
+
+def _is_of_object(o: ops.Load) -> bool:
+    """Whether ``o`` reads memory of an object, which no kernel writes."""
+    return isinstance(o.array.op, ops.AtAddress) and o.array.op.constant
 
 
 def _all(given: Sequence[Op]) -> Iterator[Op]:
@@ -193,6 +201,8 @@ def _is_worth_it(found: Filter) -> bool:
 def _may_run_early(found: Filter) -> bool:
     """Whether the condition rests on nothing that iterations carry on, and lanes may compute it."""
     carried = set(found.loop.body.params[1:])
+    if not carried.isdisjoint(level.branch.cond for level in found.levels):
+        return False
     return all(
         all(map(_is_plain, everything(o))) and carried.isdisjoint(v for x in everything(o) for v in x.operands())
         for o in needed(found)
@@ -200,19 +210,29 @@ def _may_run_early(found: Filter) -> bool:
 
 
 def _is_plain(o: Op) -> bool:
-    return o.PURE or isinstance(o, (ops.Load, ops.AtAddress, ops.If, ops.Yield))
+    """Whether lanes may run ``o`` as the iterations do; they take ``Tid`` for the number of the iteration."""
+    return (o.PURE and not isinstance(o, ops.Tid)) or isinstance(o, (ops.Load, ops.AtAddress, ops.If, ops.Yield))
 
 
 def _may_look_ahead(found: Filter, memory: Memory, alone: Collection[Root]) -> bool:
     """Whether no iteration changes what the conditions of later ones read; ``alone`` overlap no other memory."""
-    read = {r for o in needed(found) for x in everything(o) if isinstance(x, ops.Load) for r in memory.roots(x.array)}
+    loads = [x for o in needed(found) for x in everything(o) if isinstance(x, ops.Load)]
+    read = _roots(memory, loads)
     inside = set(found.loop.body.walk())
-    if any(isinstance(o, ops.Native) for o in inside):
-        return False
-    written = {r for a in memory.accesses if a.op in inside and writes(a) for r in a.roots}
-    known = all(r.kind in ("parameter", "local", "object") for r in read)
+    if read is None or any(isinstance(o, (ops.Native, ops.Check, ops.Call)) for o in inside):
+        return False  # a thread that a check ends reads no more
+    writing = [a for a in memory.accesses if a.op in inside and writes(a)]
+    written = {r for a in writing for r in a.roots}
+    known = all(r.kind in ("parameter", "local", "object") for r in read) and all(a.roots for a in writing)
     apart = known and all(r.kind == "local" or r in alone for r in written) and not read & written
     return apart or all(r.kind == "object" for r in read)
+
+
+def _roots(memory: Memory, loads: Sequence[ops.Load]) -> set[Root] | None:
+    """The memory that ``loads`` read, beside components of values; None where it is not known of one."""
+    arrays = [o.array for o in loads if isinstance(ops.base_array(o.array).type, Array)]
+    found = [memory.roots(a) for a in arrays]
+    return set().union(*found) if all(found) else None
 
 
 def _is_float(v: Value) -> bool:
