@@ -52,7 +52,7 @@ from warp_like.passes.ad import (
 )
 from warp_like.passes.runner import DEFAULT
 from warp_like.passes.spmd import coarsening, consecutive, filter_loops, flatten_grid, widen, widen_loops
-from warp_like.passes.team import bodies, spread
+from warp_like.passes.team import bodies, distribute
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
 POINT = Struct("Point", (("a", float32), ("b", float32)))
@@ -508,7 +508,9 @@ EXAMPLES: dict[str, Example] = {
     "expand": Example(expand, expand.expand, _lerp, lambda: [floats()]),
     "join_threads": Example(join_threads, lambda f: join_threads.join_threads(f, 64, 0), _of_block),
     "expand_together": Example(bodies, lambda f: bodies.expand_together(f, 32), _sum_of_tile),
-    "spread": Example(spread, lambda f: spread.spread(f, 32, apart=True, contiguous=True), _reversed_rows),
+    "distribute": Example(
+        distribute, lambda f: distribute.distribute(f, 32, apart=True, contiguous=True), _reversed_rows
+    ),
     "in_single_threads": Example(blocks, blocks.in_single_threads, _shared),
     "split_loops": Example(checkpoint, checkpoint.split_loops, _recurrence, lambda: [floats(), 7]),
     "hoist_loads": Example(hoist, hoist.hoist_loads, _sum, lambda: [floats(), floats(), 3]),

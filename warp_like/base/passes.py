@@ -24,7 +24,7 @@ ROUTE: dict[str, tuple[str, ...]] = {
     ),
     "team": (
         *("finite_checks", "lower_local_atomics", "expand_together", "expand", "fold", "cse", "dce"),
-        *("lower_large_values", "spread"),
+        *("lower_large_values", "distribute"),
     ),
     "alone": ("in_single_threads", "lower_local_atomics", "fold", "cse", "dce"),
     "lanes": ("flatten_grid", "widen", "load_consecutively", "cse", "dce", "coarsen"),

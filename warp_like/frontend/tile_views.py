@@ -22,7 +22,7 @@ from warp_like.ir.core import Value
 from warp_like.ir.types import Tile, Type
 
 Index = tuple[Value, ...]
-Places = Callable[[Emitter, Index], Index]
+IndexMap = Callable[[Emitter, Index], Index]
 """How an index into a view becomes one into what it is a view of."""
 
 
@@ -43,9 +43,9 @@ class TileView(Host):
     root: str
     shape: tuple[int, ...]
     dtype: Type
-    places: Places
+    places: IndexMap
 
-    def __init__(self, root: str, shape: tuple[int, ...], dtype: Type, places: Places, text: str, depth: int) -> None:
+    def __init__(self, root: str, shape: tuple[int, ...], dtype: Type, places: IndexMap, text: str, depth: int) -> None:
         super().__init__(None, text)
         self.root, self.shape, self.dtype, self.places, self.depth = root, shape, dtype, places, depth
         self.is_stale = self.is_whole = self.is_repeated = False
@@ -55,7 +55,7 @@ class TileView(Host):
         """The type of the value that it stands for."""
         return Tile(self.shape, self.dtype) if self.shape else self.dtype
 
-    def within(self, shape: tuple[int, ...], places: Places, text: str, repeats: bool = False) -> TileView:
+    def within(self, shape: tuple[int, ...], places: IndexMap, text: str, repeats: bool = False) -> TileView:
         """Return a part of the part; ``repeats`` says that several of its elements are one element.
 
         Raises:
@@ -94,7 +94,7 @@ class TileView(Host):
             )
 
 
-def part_of(b: Emitter, whole: Value, shape: tuple[int, ...], places: Places) -> Value:
+def part_of(b: Emitter, whole: Value, shape: tuple[int, ...], places: IndexMap) -> Value:
     """Return the part of a tile whose elements are at ``places``; a single element where ``shape`` is empty."""
     assert isinstance(whole.type, Tile)
     if not shape:
@@ -142,4 +142,4 @@ class Aliases:
         return frozenset(found)
 
 
-__all__ = ["VIEWS", "Aliases", "Index", "Places", "TileView", "part_of", "root_of"]
+__all__ = ["VIEWS", "Aliases", "Index", "IndexMap", "TileView", "part_of", "root_of"]

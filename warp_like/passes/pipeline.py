@@ -33,7 +33,7 @@ from warp_like.passes.nested_arrays import keep_nested_arrays
 from warp_like.passes.read_in_place import read_in_place
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.team.bodies import expand_together
-from warp_like.passes.team.spread import fits, spread
+from warp_like.passes.team.distribute import distribute, fits
 from warp_like.passes.unroll import unroll
 
 MAX_UNROLL_ROUNDS = 4
@@ -126,7 +126,7 @@ def _in_team(f: Function, options: Options) -> Function | None:
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
-    run("spread", lambda f: spread(f, options.team, options.apart, options.contiguous))
+    run("distribute", lambda f: distribute(f, options.team, options.apart, options.contiguous))
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)

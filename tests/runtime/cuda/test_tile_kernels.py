@@ -21,7 +21,7 @@ from tests.runtime.autodiff.test_recorded_results import check_blocks, pack_by_b
 from warp_like.backend.target import Options as LoweringOptions
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Options, Signature
-from warp_like.passes.team.spread import _Spreader
+from warp_like.passes.team.distribute import _Distributor
 
 f64 = wp.float64
 N = 24
@@ -282,7 +282,7 @@ def test_a_missing_barrier_shows(device: str, request: pytest.FixtureRequest) ->
         return out.numpy()
 
     np.testing.assert_array_equal(result(), given[:, ::-1])
-    with mock.patch.object(_Spreader, "meet_before", return_value=None):
+    with mock.patch.object(_Distributor, "meet_before", return_value=None):
         assert not np.array_equal(result(), given[:, ::-1])
 
 

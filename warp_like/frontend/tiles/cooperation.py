@@ -12,7 +12,7 @@ from warp_like.frontend.operands import NOTHING, Operand, describe
 from warp_like.frontend.tile_views import TileView
 from warp_like.frontend.tiles import parts, structs
 from warp_like.frontend.tiles.arguments import Arguments, require_element
-from warp_like.frontend.tiles.each_thread import Given, each_thread
+from warp_like.frontend.tiles.each_thread import Values, each_thread
 from warp_like.ir.core import Block, Value
 from warp_like.ir.types import Mat, Scalar, Tile, TileStack, Vec, bool_, element_shape, tile_stack
 
@@ -87,7 +87,7 @@ def _scatter(name: str, adds: bool) -> Handler:
         if isinstance(condition, bool):
             condition = b.constant(condition, bool_)
 
-        def put(thread: Given, tile: Given) -> tuple[Given, Given]:
+        def put(thread: Values, tile: Values) -> tuple[Values, Values]:
             wanted, new, *at = thread
             (x,) = tile
             with b.into(Block()) as then:
@@ -145,7 +145,7 @@ def _push(ctx: Context, node: ast.Call) -> Operand:
     value = ctx.convert(ctx.expr(a["value"]), t.dtype, "the value of tile_stack_push()", a["value"])
     wanted = ctx.convert(ctx.expr(a["has_value"]), bool_, "`has_value` of tile_stack_push()", a["has_value"])
 
-    def put(thread: Given, stack: Given) -> tuple[Given, Given]:
+    def put(thread: Values, stack: Values) -> tuple[Values, Values]:
         (new, there), (elements, top) = thread, stack
         fits = b.bit_and(there, b.lt(top, t.shape[0]))
         with b.into(Block()) as then:
@@ -164,7 +164,7 @@ def _pop(ctx: Context, node: ast.Call) -> Operand:
     a = Arguments(ctx, node, "tile_stack_pop", "s", 1)
     held, b = _Held(ctx, a), ctx.b
 
-    def take(thread: Given, stack: Given) -> tuple[Given, Given]:
+    def take(thread: Values, stack: Values) -> tuple[Values, Values]:
         (there,), (top,) = thread, stack
         some = b.bit_and(there, b.gt(top, 0))
         left = b.select(some, b.sub(top, 1), top)

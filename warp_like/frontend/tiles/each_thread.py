@@ -10,7 +10,7 @@ from warp_like.frontend.tile_views import TileView
 from warp_like.ir.core import Value
 from warp_like.ir.types import Tile, Type, bool_
 
-Given = Sequence[Value]
+Values = Sequence[Value]
 
 IN_ANY_ORDER = ("add", "sub", "bit_and", "bit_or", "bit_xor")
 """What several threads may do to one element, whose order does not matter then."""
@@ -18,11 +18,11 @@ IN_ANY_ORDER = ("add", "sub", "bit_and", "bit_or", "bit_xor")
 
 def each_thread(
     ctx: Context,
-    given: Given,
-    held: Given,
+    given: Values,
+    held: Values,
     gets: Sequence[Type],
-    body: Callable[[Given, Given], tuple[Given, Given]],
-) -> tuple[Given, Given]:
+    body: Callable[[Values, Values], tuple[Values, Values]],
+) -> tuple[Values, Values]:
     """Do something for each thread of the block.
 
     Args:
@@ -50,14 +50,14 @@ def each_thread(
     return last[: len(held)], [b.extract(row, mine) for row in last[len(held) :]]
 
 
-def change_element(ctx: Context, view: TileView, given: Given, change: Callable[[Value, Given], Value]) -> None:
+def change_element(ctx: Context, view: TileView, given: Values, change: Callable[[Value, Values], Value]) -> None:
     """Let each thread change an element of a tile; threads may name the same one.
 
     ``change`` takes the element as the threads before have left it, and the values ``given`` of the thread.
     """
     b = ctx.b
 
-    def one(thread: Given, tile: Given) -> tuple[Given, Given]:
+    def one(thread: Values, tile: Values) -> tuple[Values, Values]:
         is_there, *values = thread
         at, (whole,) = values[len(given) :], tile
         old = b.extract(whole, *at)
@@ -70,4 +70,4 @@ def change_element(ctx: Context, view: TileView, given: Given, change: Callable[
     ctx.scope.replace(view.root, made)
 
 
-__all__ = ["IN_ANY_ORDER", "Given", "change_element", "each_thread"]
+__all__ = ["IN_ANY_ORDER", "Values", "change_element", "each_thread"]

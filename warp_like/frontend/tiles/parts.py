@@ -15,7 +15,7 @@ from warp_like.frontend import tile_views
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import NOTHING, Operand, describe
 from warp_like.frontend.selection import Span, from_end, in_range, known_index, plural
-from warp_like.frontend.tile_views import Index, Places, TileView
+from warp_like.frontend.tile_views import Index, IndexMap, TileView
 from warp_like.frontend.tiles import structs
 from warp_like.frontend.tiles.arguments import (
     Arguments,
@@ -92,7 +92,7 @@ def _index(ctx: Context, node: ast.expr) -> At:
         raise WarpCodegenTypeError(f"an index is an integer, a slice or a tile of int32, got {describe(operand)}")
 
 
-def selected(ctx: Context, t: Tile, at: Sequence[At]) -> tuple[tuple[int, ...], Places]:
+def selected(ctx: Context, t: Tile, at: Sequence[At]) -> tuple[tuple[int, ...], IndexMap]:
     """Return the extents of a part of a ``t``, and where its elements are."""
     if len(at) > len(t.shape):
         raise WarpCodegenIndexError(f"{with_article(str(t))} takes {plural(len(t.shape))}, got {len(at)}")
@@ -192,7 +192,7 @@ def registered(ctx: Context, view: TileView) -> TileView:
 # --- views ---
 
 
-def _view_or_value(ctx: Context, a: Arguments, shape: tuple[int, ...], places: Places, param: str = "t") -> Operand:
+def _view_or_value(ctx: Context, a: Arguments, shape: tuple[int, ...], places: IndexMap, param: str = "t") -> Operand:
     """The part of ``t`` with these extents: a view where it is a variable."""
     view = a.view(param)
     if view is not None:
@@ -227,7 +227,7 @@ def _tile_view(ctx: Context, node: ast.Call) -> Operand:
     return _view_or_value(ctx, a, *_rectangle(ctx, a, t))
 
 
-def _rectangle(ctx: Context, a: Arguments, t: Tile) -> tuple[tuple[int, ...], Places]:
+def _rectangle(ctx: Context, a: Arguments, t: Tile) -> tuple[tuple[int, ...], IndexMap]:
     """The extents of a part of a ``t`` that begins at ``offset`` and has a ``shape``, and where its elements are."""
     shape = a.shape()
     start = members(ctx, a["offset"])

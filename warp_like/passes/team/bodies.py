@@ -2,7 +2,7 @@
 
 Each thread goes over every ``team``-th element, then the block combines what the threads have found. Products only get
 another size of what a thread sums at once, so that all threads have some; their loops are shared out like others
-(``spread.py``). This is an example for teams of 32 threads.
+(``distribute.py``). This is an example for teams of 32 threads.
 
 Before::
 

@@ -99,7 +99,7 @@ from warp_like.passes.uniform import cooperative
 Values = Sequence[Value]
 
 
-def spread(f: Function, team: int, apart: bool, contiguous: bool) -> Function:
+def distribute(f: Function, team: int, apart: bool, contiguous: bool) -> Function:
     """Let ``team`` threads run ``f`` together, in place; nothing is done where they would be in each other's way.
 
     ``apart`` says that no argument overlaps another, ``contiguous`` that all of them are contiguous.
@@ -107,7 +107,7 @@ def spread(f: Function, team: int, apart: bool, contiguous: bool) -> Function:
     accesses = Accesses(f, apart, contiguous)
     plan = Plan(f, accesses, Sharing(accesses, find_ranges(f)), team)
     if plan.is_sound:
-        _Spreader(plan).function(f)
+        _Distributor(plan).function(f)
         f.team = team
     return f
 
@@ -135,7 +135,7 @@ def fits(f: Function) -> bool:
     )
 
 
-class _Spreader(Rewriter):
+class _Distributor(Rewriter):
     """Writes the code of a team.
 
     Attributes:
@@ -326,4 +326,4 @@ def _is_constant(v: Value, n: int, step: int) -> bool:
     return isinstance(known, int) and n - step < known <= n
 
 
-__all__ = ["fits", "shared_bytes", "spread"]
+__all__ = ["distribute", "fits", "shared_bytes"]
