@@ -25,6 +25,8 @@ char* (*wl_lane_partials)(Context*, char*, int64_t, int32_t, int32_t);
 int32_t (*wl_tree_ray)(uint64_t, uint64_t, uint64_t, uint64_t, int32_t, float, float, float, float, float, float, float,
                        int32_t, int32_t);
 int32_t (*wl_tree_point)(uint64_t, uint64_t, uint64_t, uint64_t, int32_t, float, float, float, float);
+int64_t (*wl_next_in_box)(uint64_t, uint64_t, int32_t, int32_t, int32_t, int32_t, float, float, float, float, float,
+                          float);
 void (*wl_print_begin)(Context*);
 void (*wl_print_bool)(Context*, int32_t);
 void (*wl_print_i64)(Context*, int64_t);

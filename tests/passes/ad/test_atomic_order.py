@@ -339,8 +339,7 @@ def test_another_element() -> None:
     x, out = wp.ones(2, dtype=f64, requires_grad=True), wp.zeros(4, dtype=f64, requires_grad=True)
     with wp.Tape() as tape:
         wp.launch(other_element, dim=4, inputs=[x, out])
-    x.grad.assign([0.0, 5.0])
-    tape.backward(grads={out: wp.ones(4, dtype=f64)})
+    tape.backward(grads={out: wp.ones(4, dtype=f64), x: wp.array([0.0, 5.0], dtype=f64)})
     np.testing.assert_array_equal(x.grad.numpy(), [4.0 * 2.0 * 5.0 + 4.0 * 3.0, 5.0])
 
 

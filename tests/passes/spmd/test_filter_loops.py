@@ -196,14 +196,16 @@ def test_roots_are_compared_by_squares() -> None:
 
 
 def over_rows() -> Function:
-    """Threads look through rows of numbers in memory that ``ids`` is the address of: ``starts`` to ``ends``."""
-    f, b = start(ids=uint64, x=X, starts=N, ends=N, rows=int32, out=X)
+    """Threads look through rows of numbers, ``starts`` to ``ends``; all three are addresses of an object's memory."""
+    f, b = start(ids=uint64, x=X, starts=uint64, ends=uint64, rows=int32, out=X)
     (ids, x, starts, ends, rows, out), i = f.params, tid(b)
     p, size = b.load(x, [i]), b.constant(1 << 20, int64)
 
     def bounds(row: Value) -> tuple[Value, Value]:
         place = b.select(b.lt(row, rows), row, b.constant(0, int32))
-        return b.load(starts, [place]), b.load(ends, [place])
+        made = [ops.AtAddress(words, (b.constant(6, int64),), constant=True) for words in (starts, ends)]
+        low, high = (b.load(b.insert(one, N).result, [place]) for one in made)
+        return low, high
 
     def body(row: Value, low: Value, high: Value, total: Value) -> tuple[Value, ...]:
         with loop(b, low, high, init=[total]) as sums:
@@ -236,7 +238,7 @@ def test_rows_of_items(bits: int, gathers: bool, monkeypatch: pytest.MonkeyPatch
     starts = np.array([3, 10, 10, 100, 7, 350], np.int32)
     ends = np.array([3, 11, 40, 275, 2, 400], np.int32)
     for rows in (0, 1, 6):
-        args = [ids.ctypes.data, rng.uniform(0, 1, 9).astype(np.float32), starts, ends, rows]
+        args = [ids.ctypes.data, rng.uniform(0, 1, 9).astype(np.float32), starts.ctypes.data, ends.ctypes.data, rows]
         expected, got = np.zeros(9, np.float32), np.zeros(9, np.float32)
         run(f, [*args, expected], (3,))
         run_lanes(g, [*args, got], (3,))

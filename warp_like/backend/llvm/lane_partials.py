@@ -41,9 +41,13 @@ def find_additions(f: Function) -> list[ops.Atomic]:
         if not isinstance(o, ops.Atomic) or o.mask or not KINDS[o.kind].sign or o.array not in f.params:
             return False
         made = o.value.op
-        return isinstance(made, ops.LaneReduce) and made.kind == "add" and uses[o.value] == 1 and _is_float(o.array)
+        return _is_sum(made) and uses[o.value] == 1 and _is_float(o.array)
 
     return [o for o in f.body.walk() if adds(o)]
+
+
+def _is_sum(o: Op | None) -> bool:
+    return isinstance(o, ops.LaneReduce) and o.kind in KINDS and KINDS[o.kind].sign == 1
 
 
 def _is_float(array: Value) -> bool:

@@ -632,42 +632,6 @@ def _is_data(value: Any) -> bool:
     return isinstance(value, (array, np.ndarray, list, tuple)) or (hasattr(value, "__dlpack__") and value.ndim > 0)
 
 
-def add_elements(to: array, other: array) -> None:
-    """Add the elements of ``other``, which has the same shape and dtype, to ``to``; of structs, their float fields."""
-    if recorder.graph is not None:
-        recorder.graph.add_write(f"add to {to!r}", to, other, partial(add_elements, to, other), adds=True)
-        return
-    if isinstance(to.element.type, ir.Struct):
-        total = to.numpy()
-        _add_records(to.element.type, total, other.numpy())
-        if not to.device.backend.shares_host_memory:  # what NumPy got is a copy
-            put(to, total)
-    else:
-        to.assign(to._values() + other._values())
-
-
-def move_elements(to: array, other: array) -> None:
-    """Add the elements of ``other`` to ``to``, which shares memory with it, as if they had been taken out before."""
-    if recorder.graph is not None:
-        recorder.graph.add_call(f"move to {to!r}", partial(move_elements, to, other), [to])
-        return
-    moved = _clone(other, requires_grad=False)
-    other.zero_()
-    add_elements(to, moved)
-
-
-def _add_records(t: ir.Struct, to: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> None:
-    for name, field in t.fields:
-        scalar = ir.scalar_of(field)
-        if isinstance(field, ir.Struct):
-            _add_records(field, to[name], other[name])
-        elif scalar == ir.bfloat16:
-            total = bfloat.decode_array(to[name]) + bfloat.decode_array(other[name])
-            to[name] = bfloat.encode_array(total).reshape(total.shape)
-        elif scalar is not None and scalar.is_float:
-            to[name] += other[name]
-
-
 def bind_foreign(
     element: ElementType,
     ptr: int,

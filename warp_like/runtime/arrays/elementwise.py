@@ -93,9 +93,9 @@ def _mapped(name: str, *operands: Any) -> Any:
     *inputs, out = operands if len(operands) == 3 else (*operands, None)
     if not all(isinstance(x, _OPERANDS) or any(hasattr(x, p) for p in _PROTOCOLS) for x in inputs):
         return NotImplemented
-    return operations.get().map(_builtin(name), *inputs, out=out)
+    return operations.get().map(kept_builtin(name), *inputs, out=out)
 
 
 _OPERANDS = (Elementwise, int, float, Composite)
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
-_builtin = functools.cache(Builtin)  # kept, as the kernels that are made for it are kept with it
+kept_builtin = functools.cache(Builtin)  # kept, as the kernels that are made for it are kept with it

@@ -11,7 +11,7 @@ from warp_like.base.provider import Provider
 class Operations(Protocol):
     """What arrays need of ``runtime/operations/mapping.py``."""
 
-    def map(self, func: Callable[..., Any], /, *inputs: Any, out: Any = None) -> Any:
+    def map(self, func: Callable[..., Any], /, *inputs: Any, out: Any = None, device: Any = None) -> Any:
         """Apply a function to the elements of arrays; see ``wp.map``."""
 
 

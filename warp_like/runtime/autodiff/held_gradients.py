@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from warp_like import _native
 from warp_like.runtime.arrays import nested
-from warp_like.runtime.arrays.array import add_elements, array
+from warp_like.runtime.arrays.adding import add_elements
+from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone
 from warp_like.runtime.arrays.recording import Record, UserFunction, Write, program_of
 from warp_like.runtime.autodiff.history import share_memory

@@ -13,7 +13,8 @@ import numpy as np
 from warp_like import _native
 from warp_like.base.warn import warn
 from warp_like.runtime.arrays import interop_hooks, nested
-from warp_like.runtime.arrays.array import add_elements, array, move_elements
+from warp_like.runtime.arrays.adding import add_elements, move_elements
+from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of
 from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 from warp_like.runtime.autodiff.differentiation import SwitchedOff, adjoint_arguments, adjoint_program, gradients_of
