@@ -145,7 +145,8 @@ def test_a_read_only_folder(tmp_path, folder):
         if kwargs:
             tmp_path.chmod(0o755)
             try:
-                subprocess.run([sys.executable, "-c", "import warp_like"], check=True, capture_output=True, **kwargs)
+                look = [sys.executable, "-c", f"import os, warp_like; os.listdir({str(tmp_path)!r})"]
+                subprocess.run(look, check=True, capture_output=True, **kwargs)
             except (OSError, subprocess.CalledProcessError):
                 pytest.skip("an unprivileged user can't run the installation here")
         assert run_program(tmp_path, folder, **kwargs) == 5.0
