@@ -405,6 +405,37 @@ def test_which_threads_go_along_the_cells():
         assert (ALONG_CELLS in str(kernel.explain())) == expected, kernel.key
 
 
+@wp.kernel
+def of_a_grid_or_a_volume(
+    id: wp.uint64, is_grid: bool, x: wp.array(dtype=wp.vec3), r: float, out: wp.array(dtype=float)
+):
+    i = wp.tid()
+    if is_grid:
+        for j in wp.hash_grid_query(id, x[i], r):
+            if j != i:
+                out[i] += wp.max(r - wp.length(x[i] - x[j]), 0.0)
+    else:
+        out[i] = float(wp.volume_lookup_index(id, 0, 0, 0))
+
+
+def test_an_id_of_several_kinds_has_no_order():
+    """Launches take objects of any of the kinds, whose words say other things."""
+    n = 32  # where a volume's descriptor has the size of a tile, that of a grid has the number of points
+    p, r = np.random.default_rng(3).uniform(-1, 1, (n, 3)).astype(np.float32), 0.5
+    x, grid = wp.array(p, dtype=wp.vec3), wp.HashGrid(5, 6, 7)
+    grid.build(x, r)
+    volume = wp.Volume.load_from_numpy(np.ones((8, 8, 8), np.float32))
+    d = np.linalg.norm(p[:, None].astype(np.float64) - p, axis=-1)
+    np.fill_diagonal(d, 9)
+    out = wp.zeros(n, dtype=float)
+    wp.launch(of_a_grid_or_a_volume, dim=n, inputs=[volume.id, False, x, r], outputs=[out])
+    assert len(set(out.list())) == 1
+    out.zero_()
+    wp.launch(of_a_grid_or_a_volume, dim=n, inputs=[grid.id, True, x, r], outputs=[out])
+    np.testing.assert_allclose(out.numpy(), np.maximum(r - d, 0).sum(1), rtol=1e-4, atol=1e-5)
+    assert ALONG_CELLS not in str(of_a_grid_or_a_volume.explain())
+
+
 def test_both_forms_of_a_loop_go_through_ranges():
     """``while hash_grid_query_next(...)`` is as ``for`` where nobody else looks at the query."""
     whiles = [
