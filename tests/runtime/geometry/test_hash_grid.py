@@ -305,6 +305,36 @@ def test_a_captured_graph_builds_the_grid():
         np.testing.assert_array_equal(seen.numpy(), candidates(p * np.float32(scale), 0.3, 0.3, (4, 4, 4)))
 
 
+def test_graphs_that_build_keep_what_kernels_find():
+    """Before a graph has run kernels find the points of before; and what it has shown when it is gone."""
+
+    def count(points):
+        out = wp.zeros(len(points), dtype=float)
+        x = wp.array(points, dtype=wp.vec3)
+        wp.launch(pressure, dim=len(points), inputs=[grid.id, x, 0.4], outputs=[out])
+        d = np.linalg.norm(points[:, None].astype(np.float64) - points, axis=-1)
+        np.fill_diagonal(d, 9)
+        np.testing.assert_allclose(out.numpy(), np.maximum(0.4 - d, 0).sum(1), rtol=1e-4, atol=1e-5)
+
+    rng = np.random.default_rng(8)
+    few, more, most = (rng.uniform(-1, 1, (n, 3)).astype(np.float32) for n in (50, 500, 600))
+    arrays = [wp.array(p, dtype=wp.vec3) for p in (few, more, most)]
+    grid = wp.HashGrid(5, 5, 5)
+    grid.build(arrays[0], 0.4)
+    with wp.ScopedCapture() as capture:
+        grid.build(arrays[1], 0.4)
+    kept = [wp.full(100, 7, dtype=int) for _ in range(40)]  # in memory of that size which is free
+    count(few)
+    grid.build(arrays[2], 0.4)
+    count(most)
+    wp.capture_launch(capture.graph)
+    del capture
+    kept += [wp.full(1000, 7, dtype=int) for _ in range(40)]
+    count(more)
+    grid.build(arrays[0], 0.4)
+    count(few)
+
+
 def test_grids_leave_nothing_behind():
     from warp_like.runtime.arrays import objects
 
