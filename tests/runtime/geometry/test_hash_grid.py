@@ -8,6 +8,7 @@ import pytest
 import warp_like as wp
 from tests.interpreter import run as interpret
 from tests.long_tail import crossed
+from warp_like.runtime.geometry import hash_grid
 
 DTYPES = {wp.float16: wp.vec3h, wp.float32: wp.vec3, wp.float64: wp.vec3d}
 
@@ -464,6 +465,28 @@ def test_an_id_of_several_kinds_has_no_order():
     wp.launch(of_a_grid_or_a_volume, dim=n, inputs=[grid.id, True, x, r], outputs=[out])
     np.testing.assert_allclose(out.numpy(), np.maximum(r - d, 0).sum(1), rtol=1e-4, atol=1e-5)
     assert ALONG_CELLS not in str(of_a_grid_or_a_volume.explain())
+
+
+def test_a_build_that_fails_leaves_no_points(monkeypatch):
+    """Else threads would go in the order of numbers that were half sorted, some of which are too large."""
+    few, more = (wp.array(np.random.default_rng(n).uniform(-1, 1, (n, 3)), dtype=wp.vec3) for n in (60, 200))
+    grid = wp.HashGrid(4, 4, 4)
+    grid.reserve(200)
+    grid.build(few, 0.5)
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hash_grid, "radix_sort_pairs", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            grid.build(more, 0.5)
+    out = wp.zeros(60, dtype=float)
+    wp.launch(pressure, dim=60, inputs=[grid.id, few, 0.5], outputs=[out])
+    np.testing.assert_array_equal(out.numpy(), 100.0)
+    grid.build(few, 0.5)
+    wp.launch(pressure, dim=60, inputs=[grid.id, few, 0.5], outputs=[out])
+    assert out.numpy().max() < 100.0
 
 
 def test_both_forms_of_a_loop_go_through_ranges():
