@@ -89,6 +89,17 @@ Extent extent_of(const Param& param, const uint8_t* block) {
     return extent_of(slot, param.ndim, itemsize);
 }
 
+namespace {
+
+// Whether two arrays are one, of which a kernel thread touches the elements at its own index alone by either.
+bool keeps_to_own(const Param& a, const Param& b, const uint8_t* block) {
+    const bool same = a.ndim == b.ndim && a.known && b.known && a.element.size == b.element.size;
+    const size_t words = static_cast<size_t>(1 + 2 * a.ndim);
+    return a.own && b.own && same && !std::memcmp(block + a.offset, block + b.offset, words * sizeof(int64_t));
+}
+
+}  // namespace
+
 bool shares_private_elements(const Signature& signature, const uint8_t* block) {
     for (const int i : signature.non_atomic) {
         const Param& param = signature.params[static_cast<size_t>(i)];
@@ -97,7 +108,7 @@ bool shares_private_elements(const Signature& signature, const uint8_t* block) {
         for (size_t k = 0; k < signature.params.size(); ++k) {
             const Param& other = signature.params[k];
             if (other.kind != ParamKind::Array || static_cast<int>(k) == i) continue;
-            if (own.overlaps(extent_of(other, block))) return true;
+            if (own.overlaps(extent_of(other, block)) && !keeps_to_own(param, other, block)) return true;
         }
         const int64_t* slot = reinterpret_cast<const int64_t*>(block + param.offset);
         const int64_t itemsize = param.known ? param.element.size : 1;  // of a struct at least

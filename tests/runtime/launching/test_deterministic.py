@@ -279,6 +279,15 @@ def rows_of_own(x: wp.array(dtype=float), a: wp.array2d(dtype=float), b: wp.arra
         wp.atomic_add(b, i, k, 1.37 * s)
 
 
+@wp.kernel
+def rows_of_one(x: wp.array(dtype=float), a: wp.array2d(dtype=float), b: wp.array2d(dtype=float)):
+    i = wp.tid()
+    for k in range(a.shape[1]):
+        wp.atomic_add(a, i, k, x[i])
+        wp.atomic_add(b, i, k, 2.0 * x[i])
+
+
+@pytest.mark.on_cpu("other devices refuse such launches")
 def test_elements_of_own_that_arguments_share(deterministic):
     """No two threads touch one element of an array; but two arguments may overlap, or all elements be one."""
     n, m = 1 << 15, 3
@@ -292,3 +301,12 @@ def test_elements_of_own_that_arguments_share(deterministic):
             wp.launch(rows_of_own, n, [x, a, b])
             seen.add(memory.tobytes())
         assert len(seen) == 1
+
+
+def test_arguments_that_are_one_array_of_own_elements(deterministic):
+    """Each thread adds to its own row by either: that is no matter of order, on no device."""
+    n, m = 5000, 3
+    x = np.random.default_rng(9).integers(-9, 9, n).astype(np.float32)
+    rows = wp.zeros((n, m), dtype=float)
+    wp.launch(rows_of_one, n, [wp.array(x), rows, rows])
+    np.testing.assert_array_equal(rows.numpy(), np.repeat(3 * x, m).reshape(n, m))
