@@ -9,6 +9,7 @@
 #include "extent.h"
 #include "stack_bound.h"
 #include "structmember.h"
+#include "sums.h"
 
 namespace wl {
 
@@ -309,11 +310,15 @@ bool refuse_launch(Dispatcher* self, int32_t code) {
     return finished(self, record);
 }
 
+// Whether what a launch computes depends on the order of its threads.
+bool is_unordered(const Dispatcher& self, const Arguments& arguments) {
+    return self.order_dependent || self.non_associative || shares_private_elements(*self.signature, arguments.block());
+}
+
 }  // namespace
 
 bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
-    if (self->deterministic && (self->order_dependent || self->non_associative))
-        return refuse_launch(self, RunError::Unordered);
+    if (self->deterministic && is_unordered(*self, *arguments)) return refuse_launch(self, RunError::Unordered);
     if (self->no_overlap && written_overlaps(*arguments)) return refuse_launch(self, RunError::Overlap);
     DriverContext* context = context_of(self);
     // Python code that runs below may clear the table, or set another stream.
@@ -346,8 +351,7 @@ bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Argum
 }
 
 bool execute_by_runner(Dispatcher* self, const Variant* variant, const Grid& grid, Arguments* arguments) {
-    if (self->deterministic && (self->order_dependent || self->non_associative))
-        return refuse_launch(self, RunError::Unordered);
+    if (self->deterministic && is_unordered(*self, *arguments)) return refuse_launch(self, RunError::Unordered);
     if (self->no_overlap && written_overlaps(*arguments)) return refuse_launch(self, RunError::Overlap);
     const Variant kept = *variant;  // Python code that runs below may clear the table
     const Ref code = Ref::borrow(kept.keepalive);

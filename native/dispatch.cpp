@@ -193,6 +193,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         const Signature* sums = code.sums && !self->signature->sums.empty() ? self->signature : nullptr;
         SumPlan plan{true, false, 0};
         if (sums) plan = plan_sums(*sums, arguments->block(), grid.dims, grid.count, deterministic);
+        const bool shares = deterministic && shares_private_elements(*self->signature, arguments->block());
         const Job job{code.entry,
                       arguments->block(),
                       grid.dims,
@@ -200,7 +201,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
                       plan.copies ? sums : nullptr,
                       code.lanes,
                       code.rows,
-                      self->order_dependent != 0,
+                      self->order_dependent != 0 || shares,
                       self->non_associative != 0,
                       plan.halo,
                       deterministic,

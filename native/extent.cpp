@@ -1,6 +1,7 @@
 #include "extent.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <new>
 
 #include "array.h"
@@ -23,6 +24,20 @@ Extent span(uintptr_t data, int ndim, const int64_t* shape, const int64_t* strid
 
 Extent extent_of(const int64_t* slot, int ndim, int64_t itemsize) {
     return span(static_cast<uintptr_t>(slot[0]), ndim, slot + 1, slot + 1 + ndim, itemsize);
+}
+
+bool overlaps_itself(int ndim, const int64_t* shape, const int64_t* strides, int64_t itemsize) {
+    int axes[kMaxDims], count = 0;
+    for (int d = 0; d < ndim; ++d) {
+        if (shape[d] > 1) axes[count++] = d;
+    }
+    std::sort(axes, axes + count, [&](int a, int b) { return std::abs(strides[a]) < std::abs(strides[b]); });
+    int64_t length = itemsize;
+    for (int k = 0; k < count; ++k) {
+        const int64_t stride = std::abs(strides[axes[k]]);
+        if (stride < length || __builtin_mul_overflow(stride, shape[axes[k]], &length)) return true;
+    }
+    return false;
 }
 
 Extent extent_of(PyObject* object) {

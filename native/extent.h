@@ -22,6 +22,9 @@ struct Extent {
 // Of the array that is packed at `slot` with elements of `itemsize` bytes.
 Extent extent_of(const int64_t* slot, int ndim, int64_t itemsize);
 
+// Whether two places of an array may be one element in memory.
+bool overlaps_itself(int ndim, const int64_t* shape, const int64_t* strides, int64_t itemsize);
+
 // Of an Array.
 Extent extent_of(PyObject* array);
 

@@ -8,6 +8,7 @@
 #include "chunks.h"
 #include "extent.h"
 #include "host_write.h"
+#include "sums.h"
 #include "thread_pool.h"
 #include "watchdog.h"
 
@@ -42,19 +43,7 @@ Extent extent(const View& view) {
 }
 
 // Whether two places of a view may be one element in memory.
-bool overlaps_itself(const View& view) {
-    int axes[kMaxDims], count = 0;
-    for (int d = 0; d < view.ndim; ++d) {
-        if (view.shape[d] > 1) axes[count++] = d;
-    }
-    std::sort(axes, axes + count, [&](int a, int b) { return std::abs(view.strides[a]) < std::abs(view.strides[b]); });
-    int64_t length = view.itemsize;
-    for (int k = 0; k < count; ++k) {
-        const int64_t stride = std::abs(view.strides[axes[k]]);
-        if (stride < length || __builtin_mul_overflow(stride, view.shape[axes[k]], &length)) return true;
-    }
-    return false;
-}
+bool is_shared(const View& view) { return overlaps_itself(view.ndim, view.shape, view.strides, view.itemsize); }
 
 // What a node does to one array.
 struct Touch {
@@ -102,6 +91,7 @@ bool describe_launch(PyObject* node, Part* part) {
     const BoundWork work = work_of_bound_launch(node);
     const Dispatcher* dispatcher = work.dispatcher;
     if (runs_elsewhere(dispatcher) || !dispatcher->fusible || !work.grid->count) return false;
+    if (dispatcher->deterministic && shares_private_elements(*dispatcher->signature, work.block)) return false;
     // Where LLVM made the vectors, the threads at the end of a piece may get another sine than those in vectors.
     if (work.variant->lanes < 2) return false;
     part->entry = work.variant->entry;
@@ -119,7 +109,7 @@ bool describe_launch(PyObject* node, Part* part) {
         if (!param.known && !is_array(operand)) return false;
         const int64_t itemsize = param.known ? param.element.size : reinterpret_cast<Array*>(operand)->itemsize;
         const View view = view_of(param, work.block, itemsize);
-        part->touches.emplace_back(view, param.writes, param.own && !overlaps_itself(view));
+        part->touches.emplace_back(view, param.writes, param.own && !is_shared(view));
     }
     return true;
 }
@@ -136,7 +126,7 @@ bool describe_write(PyObject* node, Part* part) {
     for (const Array* array : {write.dest, write.source}) {
         if (!array) continue;
         const View view = view_of(array);
-        part->touches.emplace_back(view, array == write.dest, !overlaps_itself(view));
+        part->touches.emplace_back(view, array == write.dest, !is_shared(view));
     }
     return true;
 }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 #include <utility>
 
 #include "chunks.h"
 #include "extent.h"
+#include "sums.h"
 
 namespace wl {
 
@@ -18,19 +18,12 @@ constexpr int kShortestWaitUs = 20, kLongestWaitUs = 1000;
 
 thread_local bool is_worker = false;
 
-Extent extent(const Param& param, const uint8_t* block) {
-    const int64_t* slot = reinterpret_cast<const int64_t*>(block + param.offset);
-    const int64_t itemsize =
-        param.known ? param.element.size : std::llabs(slot[2 * param.ndim]);  // a struct: its stride
-    return extent_of(slot, param.ndim, itemsize);
-}
-
 // Whether `other` writes to the parameter at position `i` of `plain`.
 bool writes_to(const Footprint& other, const Footprint& plain, int i) {
-    const Extent updated = extent(plain.signature->params[static_cast<size_t>(i)], plain.block);
+    const Extent updated = extent_of(plain.signature->params[static_cast<size_t>(i)], plain.block);
     for (const Param& param : other.signature->params) {
         const bool writes = param.kind == ParamKind::Array && param.writes;
-        if (writes && updated.overlaps(extent(param, other.block))) return true;
+        if (writes && updated.overlaps(extent_of(param, other.block))) return true;
     }
     return false;
 }

@@ -82,6 +82,41 @@ int64_t reach(const Param& param, const int64_t* dims) {
 
 }  // namespace
 
+Extent extent_of(const Param& param, const uint8_t* block) {
+    const int64_t* slot = reinterpret_cast<const int64_t*>(block + param.offset);
+    const int64_t itemsize =
+        param.known ? param.element.size : std::llabs(slot[2 * param.ndim]);  // a struct: its stride
+    return extent_of(slot, param.ndim, itemsize);
+}
+
+namespace {
+
+// Whether two arrays are one, of which a kernel thread touches the elements at its own index alone by either.
+bool keeps_to_own(const Param& a, const Param& b, const uint8_t* block) {
+    const bool same = a.ndim == b.ndim && a.known && b.known && a.element.size == b.element.size;
+    const size_t words = static_cast<size_t>(1 + 2 * a.ndim);
+    return a.own && b.own && same && !std::memcmp(block + a.offset, block + b.offset, words * sizeof(int64_t));
+}
+
+}  // namespace
+
+bool shares_private_elements(const Signature& signature, const uint8_t* block) {
+    for (const int i : signature.non_atomic) {
+        const Param& param = signature.params[static_cast<size_t>(i)];
+        if (!param.thread_private) continue;
+        const Extent own = extent_of(param, block);
+        for (size_t k = 0; k < signature.params.size(); ++k) {
+            const Param& other = signature.params[k];
+            if (other.kind != ParamKind::Array || static_cast<int>(k) == i) continue;
+            if (own.overlaps(extent_of(other, block)) && !keeps_to_own(param, other, block)) return true;
+        }
+        const int64_t* slot = reinterpret_cast<const int64_t*>(block + param.offset);
+        const int64_t itemsize = param.known ? param.element.size : 1;  // of a struct at least
+        if (overlaps_itself(param.ndim, slot + 1, slot + 1 + param.ndim, itemsize)) return true;
+    }
+    return false;
+}
+
 SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count,
                   bool deterministic) {
     SumPlan plan{true, false, 0};

@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "args.h"
+#include "extent.h"
 
 namespace wl {
+
+// Of the array that is packed for a parameter.
+Extent extent_of(const Param& param, const uint8_t* block);
 
 // How the plain variant of a kernel runs on certain arguments.
 struct SumPlan {
@@ -22,6 +26,10 @@ struct SumPlan {
 // A deterministic plan does not depend on the number of OS threads.
 SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count,
                   bool deterministic);
+
+// Whether kernel threads may share elements of an array of which the code lets no two touch one: where arguments
+// overlap, or places of one are the same memory.
+bool shares_private_elements(const Signature& signature, const uint8_t* block);
 
 // Adds `bytes` of numbers, which have 32 or 64 bits, at `from` to those at `to`.
 void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes);

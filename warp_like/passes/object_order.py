@@ -83,7 +83,7 @@ from warp_like.ir.core import Block, Function, Value
 from warp_like.ir.objects import DESCRIPTORS
 from warp_like.ir.rewrite import substitute
 from warp_like.ir.types import Array, Vec, int32, int64, uint64
-from warp_like.passes.effects import own_arrays
+from warp_like.passes.effects import own_arrays, queried_objects
 from warp_like.passes.sums import plain_additions
 
 _OWN = ThreadIndex(0, 1)
@@ -97,14 +97,17 @@ def ordering(f: Function) -> Value | None:
 
     It is a parameter of ``f``, which has one thread at a time.
     """
-    ids = {o.address for o in f.body.walk() if isinstance(o, ops.AtAddress) and o.kind in _ORDERS}
+    asked = queried_objects(f)
+    places = [place for place, kind in asked if kind in _ORDERS]
     threads = [o for o in f.body.walk() if isinstance(o, ops.Tid)]
-    if len(ids) != 1 or not ids.issubset(f.params) or any(o.ndim != 1 or o.result.type != int32 for o in threads):
+    if len(places) != 1 or places[0] < 0 or any(o.ndim != 1 or o.result.type != int32 for o in threads):
         return None
     if any(isinstance(o, _SHOWN) for o in f.body.walk()):
         return None
+    if sum(place == places[0] for place, _ in asked) > 1:
+        return None  # launches take objects of either kind for this id, whose words say other things
     memory = analyse(f)
-    return ids.pop() if _asks_for_its_own(memory) and _is_unseen(memory) else None
+    return f.params[places[0]] if _asks_for_its_own(memory) and _is_unseen(memory) else None
 
 
 def in_object_order(f: Function, id: Value) -> Function:

@@ -8,6 +8,7 @@ import pytest
 import warp_like as wp
 from tests.interpreter import run as interpret
 from tests.long_tail import crossed
+from warp_like.runtime.geometry import hash_grid
 
 DTYPES = {wp.float16: wp.vec3h, wp.float32: wp.vec3, wp.float64: wp.vec3d}
 
@@ -305,6 +306,36 @@ def test_a_captured_graph_builds_the_grid():
         np.testing.assert_array_equal(seen.numpy(), candidates(p * np.float32(scale), 0.3, 0.3, (4, 4, 4)))
 
 
+def test_graphs_that_build_keep_what_kernels_find():
+    """Before a graph has run kernels find the points of before; and what it has shown when it is gone."""
+
+    def count(points):
+        out = wp.zeros(len(points), dtype=float)
+        x = wp.array(points, dtype=wp.vec3)
+        wp.launch(pressure, dim=len(points), inputs=[grid.id, x, 0.4], outputs=[out])
+        d = np.linalg.norm(points[:, None].astype(np.float64) - points, axis=-1)
+        np.fill_diagonal(d, 9)
+        np.testing.assert_allclose(out.numpy(), np.maximum(0.4 - d, 0).sum(1), rtol=1e-4, atol=1e-5)
+
+    rng = np.random.default_rng(8)
+    few, more, most = (rng.uniform(-1, 1, (n, 3)).astype(np.float32) for n in (50, 500, 600))
+    arrays = [wp.array(p, dtype=wp.vec3) for p in (few, more, most)]
+    grid = wp.HashGrid(5, 5, 5)
+    grid.build(arrays[0], 0.4)
+    with wp.ScopedCapture() as capture:
+        grid.build(arrays[1], 0.4)
+    kept = [wp.full(100, 7, dtype=int) for _ in range(40)]  # in memory of that size which is free
+    count(few)
+    grid.build(arrays[2], 0.4)
+    count(most)
+    wp.capture_launch(capture.graph)
+    del capture
+    kept += [wp.full(1000, 7, dtype=int) for _ in range(40)]
+    count(more)
+    grid.build(arrays[0], 0.4)
+    count(few)
+
+
 def test_grids_leave_nothing_behind():
     from warp_like.runtime.arrays import objects
 
@@ -403,6 +434,59 @@ def test_threads_along_the_cells(n):
 def test_which_threads_go_along_the_cells():
     for kernel, expected in [(pressure, True), (pressure_in_order, False), (scattered, False)]:
         assert (ALONG_CELLS in str(kernel.explain())) == expected, kernel.key
+
+
+@wp.kernel
+def of_a_grid_or_a_volume(
+    id: wp.uint64, is_grid: bool, x: wp.array(dtype=wp.vec3), r: float, out: wp.array(dtype=float)
+):
+    i = wp.tid()
+    if is_grid:
+        for j in wp.hash_grid_query(id, x[i], r):
+            if j != i:
+                out[i] += wp.max(r - wp.length(x[i] - x[j]), 0.0)
+    else:
+        out[i] = float(wp.volume_lookup_index(id, 0, 0, 0))
+
+
+def test_an_id_of_several_kinds_has_no_order():
+    """Launches take objects of any of the kinds, whose words say other things."""
+    n = 32  # where a volume's descriptor has the size of a tile, that of a grid has the number of points
+    p, r = np.random.default_rng(3).uniform(-1, 1, (n, 3)).astype(np.float32), 0.5
+    x, grid = wp.array(p, dtype=wp.vec3), wp.HashGrid(5, 6, 7)
+    grid.build(x, r)
+    volume = wp.Volume.load_from_numpy(np.ones((8, 8, 8), np.float32))
+    d = np.linalg.norm(p[:, None].astype(np.float64) - p, axis=-1)
+    np.fill_diagonal(d, 9)
+    out = wp.zeros(n, dtype=float)
+    wp.launch(of_a_grid_or_a_volume, dim=n, inputs=[volume.id, False, x, r], outputs=[out])
+    assert len(set(out.list())) == 1
+    out.zero_()
+    wp.launch(of_a_grid_or_a_volume, dim=n, inputs=[grid.id, True, x, r], outputs=[out])
+    np.testing.assert_allclose(out.numpy(), np.maximum(r - d, 0).sum(1), rtol=1e-4, atol=1e-5)
+    assert ALONG_CELLS not in str(of_a_grid_or_a_volume.explain())
+
+
+def test_a_build_that_fails_leaves_no_points(monkeypatch):
+    """Else threads would go in the order of numbers that were half sorted, some of which are too large."""
+    few, more = (wp.array(np.random.default_rng(n).uniform(-1, 1, (n, 3)), dtype=wp.vec3) for n in (60, 200))
+    grid = wp.HashGrid(4, 4, 4)
+    grid.reserve(200)
+    grid.build(few, 0.5)
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hash_grid, "radix_sort_pairs", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            grid.build(more, 0.5)
+    out = wp.zeros(60, dtype=float)
+    wp.launch(pressure, dim=60, inputs=[grid.id, few, 0.5], outputs=[out])
+    np.testing.assert_array_equal(out.numpy(), 100.0)
+    grid.build(few, 0.5)
+    wp.launch(pressure, dim=60, inputs=[grid.id, few, 0.5], outputs=[out])
+    assert out.numpy().max() < 100.0
 
 
 def test_both_forms_of_a_loop_go_through_ranges():

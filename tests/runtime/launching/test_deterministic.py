@@ -266,3 +266,47 @@ def test_modules_and_kernels_have_the_option():
     finally:
         del wp.config.deterministic
         del wp.config.num_threads
+
+
+@wp.kernel
+def rows_of_own(x: wp.array(dtype=float), a: wp.array2d(dtype=float), b: wp.array2d(dtype=float)):
+    i = wp.tid()
+    s = x[i]
+    for _ in range(40):
+        s = wp.sin(s) + x[i]
+    for k in range(a.shape[1]):
+        wp.atomic_add(a, i, k, s)
+        wp.atomic_add(b, i, k, 1.37 * s)
+
+
+@wp.kernel
+def rows_of_one(x: wp.array(dtype=float), a: wp.array2d(dtype=float), b: wp.array2d(dtype=float)):
+    i = wp.tid()
+    for k in range(a.shape[1]):
+        wp.atomic_add(a, i, k, x[i])
+        wp.atomic_add(b, i, k, 2.0 * x[i])
+
+
+@pytest.mark.on_cpu("other devices refuse such launches")
+def test_elements_of_own_that_arguments_share(deterministic):
+    """No two threads touch one element of an array; but two arguments may overlap, or all elements be one."""
+    n, m = 1 << 15, 3
+    x = (1e3 * np.random.default_rng(7).standard_normal(n)).astype(np.float32)
+    memory, other = np.empty((n + n // 2, m), np.float32), np.zeros((n, m), np.float32)
+    one_row = wp.array(ptr=memory.ctypes.data, shape=(n, m), strides=(0, 4), dtype=float, device="cpu")
+    for a, b in ((memory[:n], memory[n // 2 :]), (one_row, other)):
+        seen = set()
+        for wp.config.num_threads in (1, 2, 2, 3):
+            memory[:] = 0.1
+            wp.launch(rows_of_own, n, [x, a, b])
+            seen.add(memory.tobytes())
+        assert len(seen) == 1
+
+
+def test_arguments_that_are_one_array_of_own_elements(deterministic):
+    """Each thread adds to its own row by either: that is no matter of order, on no device."""
+    n, m = 5000, 3
+    x = np.random.default_rng(9).integers(-9, 9, n).astype(np.float32)
+    rows = wp.zeros((n, m), dtype=float)
+    wp.launch(rows_of_one, n, [wp.array(x), rows, rows])
+    np.testing.assert_array_equal(rows.numpy(), np.repeat(3 * x, m).reshape(n, m))

@@ -66,6 +66,7 @@ class Descriptor:
         self.changes = 0
         self._words = new_array(element_type(uint64), (len(DESCRIPTORS[kind]),), device, zero=True)
         self._held: list[array] = [self._words]
+        self._captured: list[array] = []  # of these, what graphs show
         self._kept: Descriptor | None = None
         self.graded: dict[str, array] = {}
         self.read: list[array] = []
@@ -92,13 +93,18 @@ class Descriptor:
     def publish(self, **words: array | float | int | None) -> None:
         """Write the descriptor: an array is its address, None a null pointer, a float its bits; what is left out is 0.
 
-        The arrays of before are given up.
+        The arrays of before are given up. Under a capture they stay, as kernels find them until the graph runs. What a
+        graph shows stays for good: the graph may run at any time, and may be gone when kernels find what it has shown.
         """
         arrays = [a for a in words.values() if isinstance(a, array)]
-        for old in self._held[1:]:
-            if not any(old is a for a in arrays):
+        others = [a for a in self._held[1:] if not any(a is x for x in (*arrays, *self._captured))]
+        if recorder.graph is not None or stream_capture() is not None:
+            self._captured += [a for a in arrays if not any(a is x for x in self._captured)]
+            arrays += others
+        else:
+            for old in others:
                 _native.keep_for_launches(old)
-        self._held[1:] = arrays
+        self._held[1:] = [*arrays, *(a for a in self._captured if not any(a is x for x in arrays))]
         self._numbers = {"mark": mark_of(self.kind), **{name: _word(value) for name, value in words.items()}}
         self._write()
         self.changed()

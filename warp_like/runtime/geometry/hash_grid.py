@@ -21,6 +21,7 @@ from warp_like.runtime.kernels.decorators import kernel
 from warp_like.runtime.launching.launch import launch
 from warp_like.runtime.memory.allocation import element_type
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
+from warp_like.runtime.memory.recorder import recorder
 from warp_like.runtime.operations.algorithms import radix_sort_pairs
 from warp_like.values import from_ir, to_ir
 from warp_like.values.dtypes import float32, int32
@@ -149,7 +150,8 @@ class HashGrid(Queried):
     def build(self, points: Any, radius: float, groups: Any = None) -> None:
         """Sort points into the cells, in place of those of the last build.
 
-        To be done whenever points have moved. Queries find the points by the cells in which they were here.
+        To be done whenever points have moved. Queries find the points by the cells in which they were here. A build
+        that an error or Ctrl-C ends on the way leaves a grid without points.
 
         Args:
             points: An array of one dimension, of vectors of 3 of the grid's dtype, on its device.
@@ -171,21 +173,30 @@ class HashGrid(Queried):
             if wanted.size != n:
                 raise ValueError(f"HashGrid.build(): there are {n} points and {wanted.size} groups")
         self.reserve(n)
-        assert self._starts is not None
         scale = self.dtype(1.0) / self.dtype(radius)
+        try:
+            self._sort(found, scale, wanted)
+        except BaseException:
+            if recorder.graph is None:  # else nothing is sorted yet
+                self._descriptor.publish()  # a grid without points: of those of before, some are gone
+            raise
+        self._publish(n, float(scale))
+
+    def _sort(self, points: array, scale: Any, groups: array | None) -> None:
+        """Sort ``points`` into the cells, by ``groups`` where there are any."""
+        n = points.size
         self._launch(_number, n, [self._ids])
-        if wanted is not None:
-            copy(self._cells, wanted, count=n)
+        if groups is not None:
+            copy(self._cells, groups, count=n)
             radix_sort_pairs(self._cells, self._ids, n)
-        self._launch(_find_cells, n, [found, scale, *self._dims, self._ids, self._cells])
+        self._launch(_find_cells, n, [points, scale, *self._dims, self._ids, self._cells])
         radix_sort_pairs(self._cells, self._ids, n, 0, max((self._cell_count - 1).bit_length(), 1))
         self._launch(_find_starts, n + 1, [self._cells, n, self._cell_count, self._starts])
-        if wanted is not None:
+        if groups is not None:
             if self._sorted_groups.size < n:
                 self._sorted_groups = self._empty(n)
-            self._launch(_take, n, [wanted, self._ids, self._sorted_groups])
-        self.groups = wanted is not None
-        self._publish(n, float(scale))
+            self._launch(_take, n, [groups, self._ids, self._sorted_groups])
+        self.groups = groups is not None
 
     def _launch(self, work: Any, dim: int, args: list[Any]) -> None:
         launch(work, dim, args, device=self.device, record_tape=False)
