@@ -17,6 +17,7 @@ from warp_like.builtins.overload import Cooperative, Inline, Overload
 from warp_like.builtins.patterns import AnyValue, ArrayOf, MatOf, QuatOf, TileOf, TransformOf, VecOf
 from warp_like.builtins.spec import REGISTRY, NoGradient
 from warp_like.ir import types as ir
+from warp_like.values.families import SUFFIXES
 
 OPERATORS = {
     "add": "+",
@@ -36,21 +37,6 @@ OPERATORS = {
     "bit_xor": "^",
     "lshift": "<<",
     "rshift": ">>",
-}
-SUFFIXES = {
-    ir.bool_: "bool",
-    ir.int8: "b",
-    ir.uint8: "ub",
-    ir.int16: "s",
-    ir.uint16: "us",
-    ir.int32: "i",
-    ir.uint32: "ui",
-    ir.int64: "l",
-    ir.uint64: "ul",
-    ir.float16: "h",
-    ir.bfloat16: "bf",
-    ir.float32: "f",
-    ir.float64: "d",
 }
 NAMED = frozenset(SUFFIXES) - {ir.bool_, ir.bfloat16}
 """The scalars whose vectors have names."""

@@ -22,7 +22,7 @@ from warp_like.values.quat import Quat
 from warp_like.values.transform import Transform
 from warp_like.values.vec import Vec, component
 
-_SUFFIX = {
+SUFFIXES = {
     ir.bool_: "bool",
     ir.int8: "b",
     ir.uint8: "ub",
@@ -37,6 +37,8 @@ _SUFFIX = {
     ir.float32: "f",
     ir.float64: "d",
 }
+"""How the names of vectors and matrices end, by the type of their components."""
+
 MAX_LENGTH = 255
 """Rows and columns each take a byte in the code by which the native extension tells types apart."""
 
@@ -114,21 +116,21 @@ def transform_expand(t: Any) -> Any:
 
 def _vector(t: ir.Vec) -> type:
     names = {name: component(i, name) for i, name in enumerate("xyzw"[: t.length])}
-    return bind(Vec, f"vec{t.length}{_SUFFIX[t.dtype]}", t, names)
+    return bind(Vec, f"vec{t.length}{SUFFIXES[t.dtype]}", t, names)
 
 
 def _matrix(t: ir.Mat) -> type:
     digits = f"{t.rows}{t.cols}" if max(t.rows, t.cols) < 10 else f"{t.rows}x{t.cols}"
-    return bind(Mat, f"mat{digits}{_SUFFIX[t.dtype]}", t, {})
+    return bind(Mat, f"mat{digits}{SUFFIXES[t.dtype]}", t, {})
 
 
 def _quaternion(t: ir.Quat) -> type:
     names = {name: component(i, name) for i, name in enumerate("xyzw")}
-    return bind(Quat, f"quat{_SUFFIX[t.dtype]}", t, names)
+    return bind(Quat, f"quat{SUFFIXES[t.dtype]}", t, names)
 
 
 def _transform(t: ir.Transform) -> type:
-    return bind(Transform, f"transform{_SUFFIX[t.dtype]}", t, {})
+    return bind(Transform, f"transform{SUFFIXES[t.dtype]}", t, {})
 
 
 register(ir.Vec, _vector)
@@ -168,7 +170,7 @@ def _require_float(dtype: Any, what: str) -> ir.Scalar:
 
 def _named() -> dict[str, ir.Type]:
     found: dict[str, ir.Type] = {}
-    for t, suffix in _SUFFIX.items():
+    for t, suffix in SUFFIXES.items():
         if suffix in ("bool", "bf"):
             continue
         for n in (2, 3, 4):
@@ -179,10 +181,10 @@ def _named() -> dict[str, ir.Type]:
         found[f"vec{n}"] = found[f"vec{n}f"]
         found[f"mat{n}{n}"] = found[f"mat{n}{n}f"]
     for t in (ir.float16, ir.float32, ir.float64):
-        found[f"quat{_SUFFIX[t]}"] = ir.Quat(t)
-        found[f"transform{_SUFFIX[t]}"] = ir.Transform(t)
-        found[f"spatial_vector{_SUFFIX[t]}"] = ir.Vec(6, t)
-        found[f"spatial_matrix{_SUFFIX[t]}"] = ir.Mat(6, 6, t)
+        found[f"quat{SUFFIXES[t]}"] = ir.Quat(t)
+        found[f"transform{SUFFIXES[t]}"] = ir.Transform(t)
+        found[f"spatial_vector{SUFFIXES[t]}"] = ir.Vec(6, t)
+        found[f"spatial_matrix{SUFFIXES[t]}"] = ir.Mat(6, 6, t)
     for name in ("quat", "transform", "spatial_vector", "spatial_matrix"):
         found[name] = found[f"{name}f"]
     return found
@@ -198,7 +200,7 @@ def __getattr__(name: str) -> Any:
     """Return the class of that name, such as ``vec5d``: by it classes are pickled."""
     import re  # for classes that are unpickled
 
-    scalars = {suffix: t for t, suffix in _SUFFIX.items()}
+    scalars = {suffix: t for t, suffix in SUFFIXES.items()}
     kinds = r"vec(\d+)|mat(\d+)x(\d+)|mat(\d)(\d)|(quat)|transform"
     found = re.fullmatch(f"(?:{kinds})({'|'.join(scalars)})", name)
     if found is None:
