@@ -140,7 +140,7 @@ class _LoopWidener(Rewriter):
                     self.widen_stores(o, width)
                     return
             except NotWidenable:
-                pass
+                pass  # the loop stays as it is
         super().visit(o)
 
     def width(self, o: ops.For) -> int:
