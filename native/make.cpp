@@ -10,6 +10,7 @@
 #include "current_device.h"
 #include "dlpack.h"
 #include "numpy_abi.h"
+#include "recorder.h"
 #include "scalar.h"
 #include "tensor_memory.h"
 
@@ -224,9 +225,9 @@ PyObject* declined() {
     Py_RETURN_NONE;
 }
 
-// Of a NumPy array; null, with or without an exception, where Python has to see to it.
+// Of a NumPy array; null, with or without an exception, where Python has to see to it: a graph writes the elements again.
 Ref copied_array(PyObject* object, PyObject* dtype) {
-    if (!is_plain_ndarray(object)) return Ref();
+    if (!is_plain_ndarray(object) || captured_graph()) return Ref();
     Ref result(over_memory(object, dtype));
     Array* array = reinterpret_cast<Array*>(result.get());
     if (!array || !array->contiguous) return Ref();

@@ -1,5 +1,7 @@
 """Python functions of several launches, called from JAX."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -146,6 +148,29 @@ def test_the_host_copies_and_fills():
             assert np.array_equal(a, b)
 
 
+@pytest.mark.parametrize(
+    "copied",
+    [
+        wp.clone,
+        copy.deepcopy,
+        wp.array,
+        lambda t: t[::-1].contiguous(),
+        lambda t: wp.indexedarray(t, wp.array([3, 2, 1, 0], dtype=int)).contiguous(),
+        lambda t: wp.array([t, t])[1],
+    ],
+)
+def test_copies_of_arrays_that_launches_write(copied):
+    """A copy is made when JAX runs, after the launch."""
+
+    def function(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        half = wp.zeros(4)
+        wp.launch(scale, dim=4, inputs=[x, 2.0], outputs=[half])
+        wp.launch(scale, dim=4, inputs=[copied(half), 3.0], outputs=[y])
+
+    x = np.float32([1.0, 2.0, 2.0, 1.0])
+    assert np.array_equal(jax_callable(function)(x)[0], 6.0 * x)
+
+
 def test_derivatives_of_copies():
     def rotated(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         wp.copy(y, x, src_offset=1, count=len(x) - 1)
@@ -166,6 +191,11 @@ def test_refusals():
     def peeks(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         float(x[0])
 
+    def looks_between(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        between = wp.zeros_like(y)
+        wp.launch(stencil, dim=len(x), inputs=[x], outputs=[between])
+        between.numpy()
+
     def writes(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         wp.launch(stencil, dim=len(x), inputs=[y], outputs=[x])
 
@@ -184,6 +214,7 @@ def test_refusals():
     for f, error, text in (
         (looks, RuntimeError, "arrays have no elements on the host"),
         (peeks, RuntimeError, "arrays have no elements on the host"),
+        (looks_between, RuntimeError, "arrays have no elements on the host"),
         (writes, ValueError, 'in_out_argnames=."x".'),
         (sorts, RuntimeError, "do this with a kernel"),
         (overwrites, ValueError, 'in_out_argnames=."x".'),

@@ -66,7 +66,7 @@ class Memory:
         if self.value is None:
             held = np.frombuffer(ctypes.string_at(self.owner.ptr, self.owner.nbytes), jax_dtype(self.scalar))
             numpy = jax_module().numpy
-            self.value = numpy.asarray(held) if held.any() else numpy.zeros(held.shape, held.dtype)
+            self.value = numpy.asarray(held) if held.view(np.uint8).any() else numpy.zeros(held.shape, held.dtype)
         return self.value
 
     def storage(self) -> JaxStorage:
@@ -167,6 +167,9 @@ class Tracing(Capture):
             raise ValueError(f"kernel `{record.kernel.key}` writes no array; pass has_side_effect=True to have it run")
         for k in written:
             self._refuse_if_constant(memories[k])
+        for i in op.code().effects.writes:
+            if type(arrays[i]) is array:  # one that the function made: its memory won't hold what JAX computes
+                arrays[i].__class__ = Placeholder
         op = dataclasses.replace(op, in_out=tuple(sorted(written)))
         results = differentiable(op, [memories[k].current() for k in op.dynamic])
         for k, result in zip(op.results, results, strict=True):

@@ -128,13 +128,36 @@ def host_copy(dest: array, values: Any, source: array | None = None, stream: Any
     """
     if recorder.active is not None and recorder.active.record_write(Write(dest, source, values)):
         return
+    write(dest, values, source, stream, holding)
+
+
+def is_captured() -> bool:
+    """Return whether this thread's writes happen later: when a graph of the CPU or a function of JAX's runs."""
+    return recorder.graph is not None or isinstance(recorder.active, Capture)
+
+
+def first_write(dest: array, values: Any, source: array | None = None, holding: Any = ()) -> None:
+    """Write to memory that is new: as ``host_copy``, but a tape has nothing to record.
+
+    Values of the host are in place at once, and a graph writes them again each time that it runs.
+    """
+    if source is not None and isinstance(recorder.active, Capture):
+        host_copy(dest, values, source)
+        return
+    if source is None and recorder.graph is not None:
+        put(dest, values, holding=holding)
+    write(dest, values, source, holding=holding)
+
+
+def write(dest: array, values: Any, source: array | None, stream: Any = None, holding: Any = ()) -> None:
+    """``host_copy`` without a word to tapes."""
     holding = holding if source is None else source
     if recorder.graph is None:
         put(dest, values, stream, holding)
         return
     held = values if source is not None else np.array(values)
     python = functools.partial(put, dest, held, holding=holding)
-    plain = held if isinstance(held, _native.Array) else _raw_bytes(dest, held)
+    plain = held if isinstance(held, _native.Array) else _raw_bytes(dest, held) if source is None else None
     if plain is None or dest.element.holds:
         recorder.graph.add_call(f"write {dest!r}", python, [dest])
     else:
