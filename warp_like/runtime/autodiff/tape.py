@@ -68,6 +68,7 @@ class Tape:
         self.history = History()
         self._outer: Tape | None = None
         self._warned = False
+        self._started: dict[Any, array] = {}  # by memory, where backward has put adjoints since zero()
         self._zeroed: tuple[int, Any] | None = None  # how many launches it had then, and what recorded them
 
     def __enter__(self) -> Tape:
@@ -231,6 +232,7 @@ class Tape:
             recorder.active.history.adjoints += self._before_gradients()
         seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_nested
         plain = not (seen or _watched())
+        self._started.update(((a.ptr, a.shape, a.strides), a) for a, _ in starts)
         fresh = not starts or self._zeroed == (len(self.launches), recorder.graph)
         self._zeroed = None
         left = _native.try_backward(self.launches, starts, fresh) if plain else None
@@ -390,16 +392,20 @@ class Tape:
         return Gradients({a: a.grad for a in self._arrays() if a.grad is not None})
 
     def zero(self) -> None:
-        """Set the gradients of all recorded arrays to zero."""
+        """Set the gradients of all recorded arrays to zero, and those of arrays that ``backward`` started from.
+
+        Where a view of an array was recorded, the gradient's other elements stay: no adjoint has added to them.
+        """
         self._retained.shown = {}
         self._before_gradients()
         self._zeroed = (len(self.launches), recorder.graph)
-        if not (_watched() or self.history.has_nested) and _native.try_zero(self.launches):
-            return
+        started, self._started = self._started, {}
+        native = not (_watched() or self.history.has_nested) and _native.try_zero(self.launches)
         with _nothing_recorded():
-            for a, gradient in self.gradients.items():
-                a._attach_grad()
-                gradient.zero_()
+            for a in [*([] if native else self._arrays()), *started.values()]:
+                if a.grad is not None:
+                    a._attach_grad()
+                    a.grad.zero_()
 
     def reset(self) -> None:
         """Forget all that was recorded, and set the arrays' gradients to zero."""
