@@ -61,6 +61,7 @@ CHECKS = {
     "typed": "tests.runtime.autodiff.random_views:check",
     "graphs": "tests.runtime.launching.random_graphs:check",
     "loops": "tests.passes.spmd.random_loops:check",
+    "blocks": "tests.passes.random_blocks:check",
     "matrices": "tests.sparse.random_matrices:check",
 }
 KNOWN: dict[str, str] = {

@@ -339,6 +339,24 @@ REFUSED = {
         "work on tiles is done once for the threads of a block, but",
         "t[i]",
     ),
+    "a choice of tiles": (
+        "t = wp.tile_zeros(shape=4, dtype=float)\n    u = wp.tile_ones(shape=4, dtype=float)\n    if x[i] > 0.0:\n"
+        "        t = u\n    wp.tile_store(x, t)",
+        "work on tiles is done once for the threads of a block, but",
+        "if x[i] > 0.0",
+    ),
+    "tiles that a loop swaps": (
+        "t = wp.tile_zeros(shape=4, dtype=float)\n    u = wp.tile_ones(shape=4, dtype=float)\n    for k in range(i):\n"
+        "        t, u = u, t\n    wp.tile_store(x, t)",
+        "work on tiles is done once for the threads of a block, but `i`",
+        "for k in range(i)",
+    ),
+    "tiles that a loop swaps until": (
+        "t = wp.tile_zeros(shape=4, dtype=float)\n    u = wp.tile_ones(shape=4, dtype=float)\n    k = i\n"
+        "    while k > 0:\n        t, u = u, t\n        k -= 1\n    wp.tile_store(x, t)",
+        "work on tiles is done once for the threads of a block, but",
+        "while k > 0",
+    ),
     "a sum in a function of elements": (
         "t = wp.tile_map(summed, wp.tile_ones(shape=4, dtype=float))\n    wp.tile_store(x, t)",
         "block_sum() is for the threads of a block, and this is done once for all of them",

@@ -222,7 +222,7 @@ class _Joiner:
             same = [r for r in o.results if not self._is_of_thread(r)]
             if same:  # all threads do the same, and something else, too
                 self._flush(same)
-                self.uniform.update({r: self.b.extract(self.rows[r], 0) for r in same})
+                self.uniform.update({r: self.joined.of_any(self.rows[r]) for r in same})
 
     def _is_once(self, o: Op) -> bool:
         """Whether ``o`` gives the same to all threads and does nothing else."""
@@ -396,12 +396,12 @@ class _Joiner:
         off.loc = o.loc
         self.pending.append(off)
         self._flush()
-        before = self.joined.present
-        stay, some = self.joined.staying(self._row(o.cond), where=on is o.then)
+        before = self.joined.present, self.joined.one_of_them
+        stay, some, one = self.joined.staying(self._row(o.cond), where=on is o.then)
         with self.b.into(Block()) as rest:
-            self.joined.present = stay
+            self.joined.present, self.joined.one_of_them = stay, one
             self._ends(on, ())
-            self.joined.present = before
+            self.joined.present, self.joined.one_of_them = before
         with self.b.into(Block()) as none:
             self.b.yield_()
         self.b.if_(some, rest, none)

@@ -37,12 +37,10 @@ def gathers(o: Op) -> bool:
 
 
 def meets(o: Op) -> bool:
-    """Return whether ``o`` itself is a place where the threads of a block meet."""
+    """Return whether ``o`` itself is a place where the threads of a block meet; a choice of tiles is one, too."""
     match o:
-        case ops.If() | ops.While():
-            return False
-        case ops.For():
-            return o.together
+        case ops.For() if o.together:
+            return True
         case ops.LocalArray():
             return o.shared
         case ops.Barrier():
