@@ -121,6 +121,8 @@ class Overload(Frozen):
     """One row: a signature of a builtin with all that is known of it.
 
     ``assigns`` names parameters that a call changes: the last results are the new values of the variables given there.
+    ``to_memory`` names the row that sends the result's adjoint to the memory of objects which the body reads. It takes
+    the arguments of this one, but for the last, and the adjoint.
     ``example`` is code for the reference page, for builtins that the host can't call. ``text`` is the docstring as it
     stands in the source.
     """
@@ -140,6 +142,7 @@ class Overload(Frozen):
     __eq__ = object.__eq__  # a row is itself alone
     __hash__ = object.__hash__
     example: str = ""
+    to_memory: str = ""
 
     @functools.cached_property
     def doc(self) -> str:

@@ -183,6 +183,24 @@ def test_textures(device):
     assert not out.numpy().any()
 
 
+def test_gradients_to_texels(device):
+    rng = np.random.default_rng(3)
+    texels, at = rng.normal(size=(8, 6, 2)).astype(np.float32), rng.uniform(-1, 2, (30, 2)).astype(np.float32)
+    found = []
+    for data_on, place in (("cpu", "cpu"), (device, device), ("cpu", device)):
+        data = wp.array(texels, dtype=float, requires_grad=True, device=data_on)
+        picture = wp.Texture2D(data, address_mode=wp.TextureAddressMode.MIRROR, num_mip_levels=0, device=place)
+        uv = wp.array(at, dtype=wp.vec2, device=place)
+        out = wp.zeros(30, dtype=wp.vec2, device=place, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(enlarge, 30, inputs=[picture, uv], outputs=[out], device=place)
+        tape.backward(grads={out: wp.full(30, wp.vec2(1.0, 2.0), dtype=wp.vec2, device=place)})
+        found.append(data.grad.numpy())
+    assert found[0].any()
+    for got in found[1:]:
+        np.testing.assert_allclose(got, found[0], rtol=1e-4, atol=1e-5)
+
+
 def test_graphs_refit_to_the_points_of_the_time(device):
     """A graph from before other points were assigned reads those, boxes and corners alike."""
     p, faces = ball(3)

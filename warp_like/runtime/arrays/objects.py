@@ -43,6 +43,22 @@ class Id(int):
         return int, (int(self),)
 
 
+class Copied:
+    """The copy of an array, or of other memory that has a gradient, into the memory of an object.
+
+    Args:
+        pass_on: Adds the gradient of the object's memory to that of ``source``, and clears it.
+        source: What was copied.
+        memory: The object's memory.
+        before: The copy that ``source`` was made by, if it belongs to an object itself.
+    """
+
+    def __init__(self, pass_on: Callable[[], None], source: array, memory: array, before: Copied | None = None) -> None:
+        self.pass_on = pass_on
+        self.arrays = [source, memory]
+        self.before = before
+
+
 class Descriptor:
     """The memory of an object.
 
@@ -54,6 +70,8 @@ class Descriptor:
         changes: How often the object has changed.
         graded: The arrays of floats that kernels read from here, by the words that say where their gradients are.
         read: Other arrays that kernels read from here and that may change.
+        copied: How the object's own memory got there, where the gradient goes on to what was copied. Nobody else writes
+            this memory.
 
     Raises:
         RuntimeError: A capture is running, which would write it when the graph runs.
@@ -70,6 +88,7 @@ class Descriptor:
         self._kept: Descriptor | None = None
         self.graded: dict[str, array] = {}
         self.read: list[array] = []
+        self.copied: Copied | None = None
         self._numbers: dict[str, int] = {}
         self._gradients: dict[str, array | None] = {}
         self._shown_by_graphs = False  # of streams, whose runs nobody tells of
@@ -132,6 +151,14 @@ class Descriptor:
                 if g is not None:
                     graph.keep(g)
         self._show(found)
+
+    def hide_gradients(self) -> None:
+        """Let adjoints find no gradients any more; under a capture, in each run of the graph."""
+        nothing: dict[str, array | None] = dict.fromkeys(self.graded)
+        if recorder.graph is not None:
+            recorder.graph.add_call("hide gradients", functools.partial(self._show, nothing))
+        else:
+            self._show(nothing)
 
     def _show(self, gradients: dict[str, array | None]) -> None:
         self._gradients = gradients  # which adjoints reach for as long as they are shown
@@ -249,7 +276,8 @@ def recorded(key: str, effects: Effects, args: Sequence[Any]) -> tuple[Callable[
     found = _queried(effects, args)
     changes = [d.changes for d in found]
     kinds = [(kind, _changes.get(kind, 0)) for i, kind in effects.objects if i < 0]
-    written = [(d.kind, a, _fingerprint(a)) for d in found for a in (*d.graded.values(), *d.read)]
+    shared = [(d.kind, a) for d in found for a in (*d.graded.values(), *d.read) if d.copied is None]
+    written = [(kind, a, _fingerprint(a)) for kind, a in shared]
 
     def prepare() -> None:
         changed = [d.kind for d, count in zip(found, changes, strict=True) if d.changes != count]
@@ -271,6 +299,20 @@ def show_gradients(effects: Effects, args: Sequence[Any]) -> None:
     """Show the objects that an adjoint launch queries where gradients are."""
     for d in _queried(effects, args):
         d.show_gradients()
+
+
+def copies(effects: Effects, args: Sequence[Any]) -> list[Copied]:
+    """Return the copies that the memory was made by which a launch reads."""
+    return [d.copied for d in _queried(effects, args) if d.copied is not None]
+
+
+def pass_on(effects: Effects, args: Sequence[Any]) -> None:
+    """Let what an adjoint launch has added to the gradients of copies reach the arrays that were copied."""
+    for copied in copies(effects, args):
+        found: Copied | None = copied
+        while found is not None:
+            found.pass_on()
+            found = found.before
 
 
 def _fingerprint(a: array) -> int:

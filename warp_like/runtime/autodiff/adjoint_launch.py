@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from warp_like.runtime.arrays import objects
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.recording import Record
+from warp_like.runtime.arrays.recording import Record, program_of
 from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program, bind_adjoints
 from warp_like.runtime.autodiff.history import require_intact
 from warp_like.runtime.kernels.kernel import Kernel
@@ -43,6 +44,7 @@ def run_given(record: Record, inputs: WithAdjoints, outputs: WithAdjoints, block
         recorder.active.history.before_writes(adjoints.values())
         recorder.active.history.adjoints += adjoints.values()
     run_adjoint(record, adjoints, blocks)
+    objects.pass_on(program_of(record).effects, record.args)
 
 
 def command(

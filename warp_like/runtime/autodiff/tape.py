@@ -15,6 +15,7 @@ from warp_like.base.warn import warn
 from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.adding import add_elements, move_elements
 from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.objects import Copied
 from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of
 from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 from warp_like.runtime.autodiff.differentiation import SwitchedOff, adjoint_arguments, adjoint_program, gradients_of
@@ -66,6 +67,7 @@ class Tape:
         self.loss: array | None = None
         self._retained = Retained()
         self.history = History()
+        self._copies: set[Copied] = set()
         self._outer: Tape | None = None
         self._warned = False
         self._started: dict[Any, array] = {}  # by memory, where backward has put adjoints since zero()
@@ -131,6 +133,25 @@ class Tape:
             arrays: All arrays with gradients that it uses, so that ``zero`` finds them.
         """
         self.launches.append(UserFunction(backward, arrays))
+
+    def record_copy(self, copied: Copied, *, earlier: bool = False) -> None:
+        """Record that an object's memory was made of an array, so that its gradient goes on there.
+
+        Args:
+            copied: The copy; one that is recorded already is not recorded again.
+            earlier: Whether it was made before this tape began. Then it comes before all that is recorded.
+        """
+        if copied in self._copies:
+            return
+        self._copies.add(copied)
+        record = UserFunction(copied.pass_on, copied.arrays)
+        if earlier:
+            self.launches.insert(0, record)
+            self.scopes = [(at + 1, name, data) for at, name, data in self.scopes]
+        if copied.before is not None:
+            self.record_copy(copied.before, earlier=True)
+        if not earlier:
+            self.launches.append(record)
 
     def record_launch(
         self,
@@ -415,6 +436,7 @@ class Tape:
         self.loss = None
         self._retained = Retained()
         self.history = History()
+        self._copies = set()
         self._warned = False
 
     # --- a picture ------------------------------------------------------------------------------------------
