@@ -20,6 +20,7 @@
 #include "host_write.h"
 #include "launch.h"
 #include "link.h"
+#include "llvm.h"
 #include "make.h"
 #include "objects.h"
 #include "op_call.h"
@@ -64,9 +65,9 @@ PyMODINIT_FUNC PyInit__native() {
         wl::register_extent(m) && wl::register_history(m) && wl::register_fingerprint(m) && wl::register_recorder(m) &&
         wl::register_bound_launch(m) && wl::register_fast_path(m) && wl::register_launch(m) && wl::register_link(m) &&
         wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_preload(m) &&
-        wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) && wl::register_reduce(m) &&
-        wl::register_host_write(m) && wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m) &&
-        wl::register_watchdog(m) && wl::register_coloring(m) && wl::register_bvh(m) && wl::register_wide_bvh(m) &&
-        wl::register_objects(m) && wl::register_op_call(m);
+        wl::register_llvm(m) && wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) &&
+        wl::register_reduce(m) && wl::register_host_write(m) && wl::register_replay(m) && wl::register_scan(m) &&
+        wl::register_sort(m) && wl::register_watchdog(m) && wl::register_coloring(m) && wl::register_bvh(m) &&
+        wl::register_wide_bvh(m) && wl::register_objects(m) && wl::register_op_call(m);
     return done ? module.release() : nullptr;
 }

@@ -40,8 +40,10 @@ HostMemory host_memory();
 
 // ---- libraries
 
-// Loads a shared library, by a path or name in UTF-8. It stays.
-void load_library(const char* path);
+// Loads a shared library, by a path or name in UTF-8. It stays. Null if it can't be loaded.
+void* load_library(const char* path);
+// The address of `name` in such a library; null if there is none.
+void* find_in(void* library, const char* name);
 // The address of a function that compiled kernels may call: of the C and math libraries, or of the compiler's
 // runtime; null if there is none.
 void* find_function(const char* name);

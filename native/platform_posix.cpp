@@ -61,7 +61,9 @@ HostMemory host_memory() {
 #endif
 }
 
-void load_library(const char* path) { dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+void* load_library(const char* path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+
+void* find_in(void* library, const char* name) { return dlsym(library, name); }
 
 void* find_function(const char* name) {
     if (void* found = dlsym(RTLD_DEFAULT, name)) return found;

@@ -79,9 +79,12 @@ void* address_in(HMODULE library, const char* name) {
 
 }  // namespace
 
-void load_library(const char* path) {
-    LoadLibraryExW(wide(path).c_str(), nullptr, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+void* load_library(const char* path) {
+    constexpr DWORD kFolders = LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS;
+    return LoadLibraryExW(wide(path).c_str(), nullptr, kFolders);
 }
+
+void* find_in(void* library, const char* name) { return address_in(static_cast<HMODULE>(library), name); }
 
 void* find_function(const char* name) {
     for (const auto& [known, function] : kCompilerFunctions) {

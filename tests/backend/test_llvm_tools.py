@@ -3,11 +3,16 @@
 import contextlib
 import ctypes
 import gc
+import subprocess
+import sys
+import threading
+from typing import NamedTuple
 
 import pytest
 
 import warp_like as wp
 from tests.long_tail import crossed
+from warp_like import _native
 from warp_like.backend import cpu, llvm_tools
 from warp_like.backend.llvm_tools import LOCK, optimize, parsed, run_passes, simplify, tidy
 from warp_like.backend.target import host_target
@@ -121,7 +126,11 @@ def test_code_that_llvm_has_made_invalid_is_not_used(monkeypatch):
         optimize(llvm, Refused(), machine, vectorize=True)
 
 
-def test_what_the_vectorisers_make_invalid_is_compiled_without_them(monkeypatch):
+@pytest.mark.parametrize("direct", [True, False])
+def test_what_the_vectorisers_make_invalid_is_compiled_without_them(monkeypatch, direct):
+    if direct and not llvm_tools.preload():
+        pytest.skip("llvmlite is used through its Python files")
+
     asked = []
 
     def with_a_defect(llvm, module, machine, *, vectorize, unroll):
@@ -135,9 +144,120 @@ def test_what_the_vectorisers_make_invalid_is_compiled_without_them(monkeypatch)
         for k in range(x.shape[0]):
             s[0] += x[k] * 1.5
 
+    def object_with_a_defect(triple, cpu, features, text, level, vectorize, unroll):
+        asked.append(vectorize)
+        return (
+            "Instruction does not dominate all uses!" if vectorize else made(triple, cpu, features, text, level, 0, 0)
+        )
+
+    made = _native.llvm_object
     monkeypatch.setattr(wp.config, "cache_kernels", False)
+    monkeypatch.setattr(_native, "llvm_object", object_with_a_defect)
     monkeypatch.setattr(cpu, "optimize", with_a_defect)
+    monkeypatch.setattr(cpu, "preload", lambda: direct)
     x, s = wp.ones(100), wp.zeros(1)
     wp.launch(total, 1, [x, s], options={"vector_width": 1})
     assert asked == [True, False]
     assert s.list() == [150.0]
+
+
+class Text(NamedTuple):
+    """LLVM IR with what decides how it is compiled, as `Lowered` has it."""
+
+    text: str
+    straight: bool = False
+    in_lanes: bool = False
+    loops_in_lanes: bool = False
+    also_alone: bool = False
+    has_lines: bool = False
+    tiled: bool = False
+
+
+LOOP = """
+define void @sums(ptr %x, ptr %y, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %s = phi i32 [ 0, %entry ], [ %t, %loop ]
+  %at = getelementptr i32, ptr %x, i64 %i
+  %v = load i32, ptr %at
+  %double = mul i32 %v, 2
+  %t = add i32 %s, %double
+  %next = add nsw i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  store i32 %t, ptr %y
+  ret void
+}
+"""
+
+HOWS = {
+    "tidied": {"straight": True},
+    "in lanes": {"in_lanes": True},
+    "with lines": {"in_lanes": True, "has_lines": True},
+    "alone": {},
+    "loops in lanes": {"loops_in_lanes": True},
+    "tiles": {"loops_in_lanes": True, "tiled": True},
+    "both": {"in_lanes": True, "also_alone": True, "tiled": True},
+}
+
+
+@pytest.mark.skipif(not llvm_tools.preload(), reason="llvmlite is used through its Python files")
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("kind", ["small", "long", "other processor"])
+def test_objects_are_the_same_with_and_without_the_python_files(monkeypatch, how, kind):
+    text = LOOP + "\n" * cpu.LARGEST_WIDENED * (kind == "long")
+    target = host_target() if kind != "other processor" else host_target().replace(name="", features="")
+    made = cpu.compile_object(Text(text, **HOWS[how]), target)
+    monkeypatch.setattr(cpu, "preload", lambda: False)
+    assert made == cpu.compile_object(Text(text, **HOWS[how]), target)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "define nonsense",
+        LOOP.replace("%next = add nsw i64 %i, 1", ""),
+        LOOP.replace("entry:", "entry:\n  store i32 %t, ptr %y"),
+    ],
+)
+def test_text_that_llvm_refuses_gives_its_message_both_ways(monkeypatch, text):
+    messages = []
+    for direct in (llvm_tools.preload(), False):
+        monkeypatch.setattr(cpu, "preload", lambda direct=direct: direct)
+        with pytest.raises(RuntimeError) as error:
+            cpu.compile_object(Text(text), host_target())
+        messages.append(str(error.value))
+    assert messages[0] == messages[1] != ""
+
+
+def test_an_unknown_version_of_llvmlite_is_not_called_directly():
+    program = (
+        "import llvmlite, numpy as np, warp_like as wp\n"
+        "llvmlite.__version__ = '9.0.0'\n"
+        "from warp_like.backend.llvm_tools import preload\n"
+        "from warp_like.backend.target import host_target\n"
+        "assert not preload()\n"
+        "print(host_target().key)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == host_target().key
+
+
+def test_others_can_not_call_llvm_while_an_object_is_made(monkeypatch):
+    import llvmlite.binding as llvm
+
+    ran = threading.Event()
+    other = threading.Thread(target=lambda: (llvm.get_host_cpu_name(), ran.set()))
+
+    def compiles(*args):
+        other.start()
+        assert not ran.wait(0.05)
+        return b"made"
+
+    monkeypatch.setattr(_native, "llvm_object", compiles)
+    if llvm_tools.preload():
+        assert cpu.compile_object(Text(LOOP), host_target()) == b"made"
+        other.join()

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import itertools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from warp_like import _native
 from warp_like.backend.llvm_tools import (
@@ -15,7 +15,9 @@ from warp_like.backend.llvm_tools import (
     binding,
     binding_with_all_targets,
     optimize,
+    others,
     parsed,
+    preload,
     simplify,
     tidy,
     without_strength_reduction,
@@ -41,11 +43,18 @@ LARGEST_TILED = 12000
 """Lines beyond which LLVM makes no vectors in a kernel on tiles, whose work is in many short loops: 7,400 lines in 60
 of them take 1.7 s with vectors and 2 s without, since vectors are less code."""
 
+_Made = TypeVar("_Made")
+
 _numbers = itertools.count()
 
 
 def compile_object(module: Lowered, target: Target) -> bytes:
     """Return the relocatable object of ``module``."""
+    from warp_like.backend.target import host_target
+
+    if preload() and target.triple == host_target().triple:
+        with LOCK, others():
+            return _without_invalid_code(module, lambda **how: _object(module, target, **how))
     return bytes(_compile(module, target, lambda machine, module: machine.emit_object(module)))
 
 
@@ -62,29 +71,56 @@ def optimized_ir(module: Lowered, target: Target) -> str:
 def _compile(lowered: Lowered, target: Target, emit: Callable[[Any, Any], Any]) -> Any:
     with LOCK:
         llvm, machine = _machine(target)
-        lines = lowered.text.count("\n")
-        unroll = not (lowered.in_lanes or lowered.loops_in_lanes) and lines <= LARGEST_WIDENED
-        vectorize = unroll or (lowered.tiled and lines <= LARGEST_TILED)
-        try:
-            return _emitted(lowered, llvm, machine, emit, vectorize=vectorize, unroll=unroll)
-        except InvalidCode as e:  # its vectorisers make the most complicated code
-            log.info(f"a kernel is compiled without LLVM's vectorisers, which made invalid code: {e}")
-            return _emitted(lowered, llvm, machine, emit, vectorize=False, unroll=False)
+        return _without_invalid_code(lowered, lambda **how: _emitted(lowered, llvm, machine, emit, **how))
+
+
+def _without_invalid_code(lowered: Lowered, make: Callable[..., _Made]) -> _Made:
+    """Return what ``make`` does with ``vectorize`` and ``unroll`` as they suit ``lowered``."""
+    lines = lowered.text.count("\n")
+    unroll = not (lowered.in_lanes or lowered.loops_in_lanes) and lines <= LARGEST_WIDENED
+    vectorize = unroll or (lowered.tiled and lines <= LARGEST_TILED)
+    try:
+        return make(vectorize=vectorize, unroll=unroll)
+    except InvalidCode as e:  # its vectorisers make the most complicated code
+        log.info(f"a kernel is compiled without LLVM's vectorisers, which made invalid code: {e}")
+        return make(vectorize=False, unroll=False)
+
+
+_TIDY, _STANDARD = 0, 3
+
+
+def _level(lowered: Lowered, vectorize: bool) -> int:
+    """Return how much LLVM does before the code generator: ``_TIDY``, a level of ``simplify``, or ``_STANDARD``."""
+    if lowered.straight:
+        return _TIDY
+    if lowered.in_lanes and not (lowered.also_alone and vectorize):
+        return 2 if lowered.has_lines else 1
+    return _STANDARD
 
 
 def _emitted(
     lowered: Lowered, llvm: Any, machine: Any, emit: Callable[[Any, Any], Any], *, vectorize: bool, unroll: bool
 ) -> Any:
+    level = _level(lowered, vectorize)
     with parsed(llvm, lowered.text, machine) as module:
-        if lowered.straight:
-            tidy(llvm, module, machine)
-        elif lowered.in_lanes and not (lowered.also_alone and vectorize):
-            simplify(module, machine, level=2 if lowered.has_lines else 1)
-        else:
+        if level == _STANDARD:
             optimize(llvm, module, machine, vectorize=vectorize, unroll=unroll)
             return emit(machine, module)
+        if level == _TIDY:
+            tidy(llvm, module, machine)
+        else:
+            simplify(module, machine, level=level)
         with without_strength_reduction(llvm, machine):
             return emit(machine, module)
+
+
+def _object(lowered: Lowered, target: Target, *, vectorize: bool, unroll: bool) -> bytes:
+    """Return the object as ``_emitted`` makes it, without llvmlite's Python files."""
+    level = _level(lowered, vectorize)
+    made = _native.llvm_object(target.triple, target.name, target.features, lowered.text, level, vectorize, unroll)
+    if isinstance(made, str):
+        raise InvalidCode(made)
+    return made
 
 
 @functools.lru_cache(maxsize=8)

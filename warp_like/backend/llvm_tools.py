@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -21,18 +22,39 @@ class InvalidCode(RuntimeError):
     """LLVM's optimiser has made code that LLVM's verifier refuses. Machine code of it would compute anything."""
 
 
+_DIRECT = ("0.48", "0.49", "0.50")
+"""The versions of llvmlite whose library the native extension calls itself (``native/llvm.cpp``).
+
+Compared were the types of the functions in llvmlite's Python files. All other versions are used through these files.
+"""
+
+
 @functools.lru_cache(maxsize=1)  # to look for the library takes a tenth of the time of compiling a small kernel
-def preload() -> None:
-    """Let LLVM's library be loaded in the background, whose relocations take as long as importing a floor of ours."""
+def preload() -> bool:
+    """Let LLVM's library be loaded in the background, whose relocations take as long as importing a floor of ours.
+
+    Returns:
+        Whether the native extension may call it: ``_native.llvm_object``.
+    """
     from importlib.machinery import PathFinder
 
     from warp_like import _native
 
     spec = PathFinder.find_spec("llvmlite")
-    if spec is not None and spec.origin is not None:
-        from llvmlite.utils import get_library_name
+    if spec is None or spec.origin is None:
+        return False
+    import llvmlite
+    from llvmlite.utils import get_library_name
 
-        _native.preload(os.path.join(os.path.dirname(spec.origin), "binding", get_library_name()))
+    direct = ".".join(llvmlite.__version__.split(".")[:2]) in _DIRECT
+    _native.preload(os.path.join(os.path.dirname(spec.origin), "binding", get_library_name()), direct)
+    return direct
+
+
+def others() -> Any:
+    """Return the lock under which others call LLVM through llvmlite, as its Python files do."""
+    loaded = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    return contextlib.nullcontext() if loaded is None else loaded._lock
 
 
 @functools.lru_cache(maxsize=1)

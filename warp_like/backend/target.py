@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable
 
+from warp_like import _native
 from warp_like.base.frozen import Frozen
 
 
@@ -190,11 +191,21 @@ def opencl_target(features: Iterable[str] = OPENCL_FEATURES) -> Target:
 @functools.lru_cache(maxsize=1)
 def host_target() -> Target:
     """Return the target of the processor that runs this process."""
+    name, features, process = _host()
+    triple = object_triple(process)
+    return Target("cpu", name, features, triple, _vector_math(triple))
+
+
+def _host() -> tuple[str, str, str]:
+    """Return LLVM's names of the processor, of its features in their order, and of the triple of this process."""
+    from warp_like.backend.llvm_tools import preload
+
+    if preload():
+        name, features, process = _native.llvm_host()
+        return name, ",".join(sorted(filter(None, features.split(",")), key=lambda f: f[1:])), process
     import llvmlite.binding as llvm
 
-    features = llvm.get_host_cpu_features().flatten()
-    triple = object_triple(llvm.get_process_triple())
-    return Target("cpu", llvm.get_host_cpu_name(), features, triple, _vector_math(triple))
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.get_process_triple()
 
 
 def object_triple(triple: str) -> str:
