@@ -300,6 +300,33 @@ def test_the_interpreter_agrees(kernel: Any) -> None:
     np.testing.assert_allclose(y, expected(kernel, data(n), 3, block_dim), rtol=1e-12, atol=1e-12)
 
 
+@wp.kernel
+def sizes_without_index(count: wp.array(dtype=int)):
+    wp.atomic_add(count, wp.block_sum(1), 1)
+
+
+@wp.kernel
+def sizes_of_rows(count: wp.array(dtype=int)):
+    i = wp.tid()
+    wp.atomic_add(count, wp.block_sum(1 + 0 * i), 1)
+
+
+@wp.kernel
+def sizes_of_planes(count: wp.array(dtype=int)):
+    i, j = wp.tid()
+    wp.atomic_add(count, wp.block_sum(1 + 0 * (i + j)), 1)
+
+
+@pytest.mark.parametrize("kernel", [sizes_without_index, sizes_of_rows, sizes_of_planes], ids=lambda k: k.key)
+def test_the_grid_may_have_more_dimensions_than_indices(kernel: Any) -> None:
+    for dims in ((7,), (2, 7), (2, 3, 7), (2, 3, 3), (2, 1, 2, 7)):
+        count = np.zeros(5, np.int32)
+        wp.launch(kernel, dims, [count], block_dim=4)
+        whole, rest = divmod(dims[-1], 4)
+        wanted = np.bincount([4] * whole + [rest], [4.0] * whole + [rest], minlength=5) * np.prod(dims[:-1])
+        np.testing.assert_array_equal(count, wanted)
+
+
 def test_errors_name_the_block() -> None:
     kernel = define(
         "@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    i = wp.tid()\n    v = wp.block_sum(x[i])\n    x[i + 6] = v\n"

@@ -170,10 +170,17 @@ class _Joiner:
 
     def _size(self, f: Function) -> Value:
         """How many threads the block has."""
-        ndim = max((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=self.axis + 1)
-        if not self.rest or self.axis >= ndim:  # an axis without index has one block
-            return self.b.index(self.rest or self.block_dim)
-        t = next((o.result.type for o in f.body.walk() if isinstance(o, ops.Tid)), int32)
+        if not self.rest:
+            return self.b.index(self.block_dim)
+        tids = [o for o in f.body.walk() if isinstance(o, ops.Tid)]
+        ndim = max((o.ndim for o in tids), default=self.axis + 1)
+        if self.axis >= ndim:
+            if ndim == f.tid_ndim:  # where threads share no indices, an axis without one has one block
+                return self.b.index(self.rest)
+            ndim = self.axis + 1
+            for o in tids:
+                o.ndim = ndim
+        t = next((o.result.type for o in tids), int32)
         number = self.b.insert(ops.Tid(self.axis, ndim), t).result
         last = self.b.sub(self.b.insert(ops.GridDim(self.axis, ndim), t).result, 1)
         return self.b.select(self.b.eq(number, last), self.b.index(self.rest), self.b.index(self.block_dim))
