@@ -84,6 +84,7 @@ from warp_like.passes.meetings import (
     require_all_together,
     require_no_meeting,
     require_same,
+    require_threads_in_kept_calls,
 )
 from warp_like.passes.rewriter import Rewriter
 from warp_like.passes.uniform import BLOCK, Uniformity, cooperative
@@ -106,6 +107,7 @@ def join_threads(f: Function, block_dim: int, axis: int, rest: int = 0) -> Funct
         WarpCodegenError: Not all threads of a block come by where they meet, or work on tiles differs between them.
     """
     require_room(f)
+    require_threads_in_kept_calls(f.body)
     f = clone_function(f)
     _WhoIsWho(block_dim, axis).function(f)
     made = without_body(f)
