@@ -188,7 +188,7 @@ class _Thread:
         known: dict[Op, Any] | None = None,
     ) -> None:
         self.thread = thread
-        self.dims = dims
+        self.dims = self.grid = dims  # vectors fold the last extents of the grid
         self.printed = printed
         self.budget = budget
         self.known = {} if known is None else known  # of ops that are the same for all threads: constants, meanings
@@ -291,7 +291,7 @@ def _folded(m: _Thread, axis: int, ndim: int) -> int:
 
 
 def _grid_dim(m: _Thread, o: ops.GridDim, env: Env) -> list[Any]:
-    extents = m.dims[o.axis :] if o.axis == o.ndim - 1 else m.dims[o.axis : o.axis + 1]
+    extents = m.grid[o.axis :] if o.axis == o.ndim - 1 else m.grid[o.axis : o.axis + 1]
     return [coerce(math.prod(extents), o.result.type)]
 
 

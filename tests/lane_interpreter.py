@@ -28,7 +28,7 @@ def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: 
 
     ``printed`` receives the text of each ``print``.
     """
-    ndim = grid_ndim(f)
+    ndim, grid = grid_ndim(f), dims
     dims = (*dims, *[1] * (ndim - len(dims)))
     dims = (*dims[: ndim - 1], math.prod(dims[ndim - 1 :]))
     values = [_argument(a, p.type) for a, p in zip(args, f.params, strict=True)]
@@ -41,6 +41,7 @@ def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: 
                 vector = _Vector(
                     (*row, start), dims, f.schedule.lanes, active, printed if printed is not None else [], budget
                 )
+                vector.grid = grid
                 vector.call(f, values)
                 if vector.stack:
                     raise InterpreterError("pushes were not popped")

@@ -255,6 +255,48 @@ def test_functions_with_gradients_of_their_own() -> None:
     np.testing.assert_allclose(x.grad.numpy(), slope(without, given, weights) + 3.0 * weights, atol=1e-6)
 
 
+@wp.func
+def whole(x: f64):
+    return wp.block_sum(x)
+
+
+@wp.func_grad(whole)
+def _adj_whole(x: f64, adj_ret: f64):
+    wp.adjoint[x] += wp.block_sum(adj_ret)
+
+
+@wp.func
+def own_part(x: f64):
+    return x
+
+
+@wp.func_grad(own_part)
+def _adj_own_part(x: f64, adj_ret: f64):
+    wp.adjoint[x] += adj_ret * f64(wp.block_thread())
+
+
+@wp.kernel
+def functions_that_meet(x: A, y: A):
+    i = wp.tid()
+    y[i] = x[i] * whole(x[i])
+
+
+@wp.kernel
+def gradients_that_ask(x: A, y: A):
+    i = wp.tid()
+    y[i] = wp.block_sum(own_part(x[i]))
+
+
+@pytest.mark.parametrize(("kernel", "what"), [(functions_that_meet, "block_sum"), (gradients_that_ask, "block_thread")])
+def test_functions_with_gradients_of_their_own_know_one_thread(kernel: Any, what: str) -> None:
+    x, y = wp.ones(8, dtype=f64, requires_grad=True), wp.zeros(8, dtype=f64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(kernel, 8, [x, y], block_dim=4)
+    np.testing.assert_array_equal(y.numpy(), 4.0)
+    with pytest.raises(wp.WarpCodegenError, match=rf"is for one thread, but there {what}\(\) is for the threads"):
+        tape.backward(grads={y: wp.ones(8, dtype=f64)})
+
+
 @wp.kernel
 def places_from_a_counter(x: A, y: A, count: wp.array(dtype=int)):
     i = wp.tid()
@@ -298,6 +340,33 @@ def test_the_interpreter_agrees(kernel: Any) -> None:
     y = np.zeros((n, 6))
     run(f, [data(n), y, 3], (-(-n // block_dim),))
     np.testing.assert_allclose(y, expected(kernel, data(n), 3, block_dim), rtol=1e-12, atol=1e-12)
+
+
+@wp.kernel
+def sizes_without_index(count: wp.array(dtype=int)):
+    wp.atomic_add(count, wp.block_sum(1), 1)
+
+
+@wp.kernel
+def sizes_of_rows(count: wp.array(dtype=int)):
+    i = wp.tid()
+    wp.atomic_add(count, wp.block_sum(1 + 0 * i), 1)
+
+
+@wp.kernel
+def sizes_of_planes(count: wp.array(dtype=int)):
+    i, j = wp.tid()
+    wp.atomic_add(count, wp.block_sum(1 + 0 * (i + j)), 1)
+
+
+@pytest.mark.parametrize("kernel", [sizes_without_index, sizes_of_rows, sizes_of_planes], ids=lambda k: k.key)
+def test_the_grid_may_have_more_dimensions_than_indices(kernel: Any) -> None:
+    for dims in ((7,), (2, 7), (2, 3, 7), (2, 3, 3), (2, 1, 2, 7)):
+        count = np.zeros(5, np.int32)
+        wp.launch(kernel, dims, [count], block_dim=4)
+        whole, rest = divmod(dims[-1], 4)
+        wanted = np.bincount([4] * whole + [rest], [4.0] * whole + [rest], minlength=5) * np.prod(dims[:-1])
+        np.testing.assert_array_equal(count, wanted)
 
 
 def test_errors_name_the_block() -> None:

@@ -84,6 +84,7 @@ from warp_like.passes.meetings import (
     require_all_together,
     require_no_meeting,
     require_same,
+    require_threads_in_kept_calls,
 )
 from warp_like.passes.rewriter import Rewriter
 from warp_like.passes.uniform import BLOCK, Uniformity, cooperative
@@ -106,6 +107,7 @@ def join_threads(f: Function, block_dim: int, axis: int, rest: int = 0) -> Funct
         WarpCodegenError: Not all threads of a block come by where they meet, or work on tiles differs between them.
     """
     require_room(f)
+    require_threads_in_kept_calls(f.body)
     f = clone_function(f)
     _WhoIsWho(block_dim, axis).function(f)
     made = without_body(f)
@@ -170,10 +172,17 @@ class _Joiner:
 
     def _size(self, f: Function) -> Value:
         """How many threads the block has."""
-        ndim = max((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=self.axis + 1)
-        if not self.rest or self.axis >= ndim:  # an axis without index has one block
-            return self.b.index(self.rest or self.block_dim)
-        t = next((o.result.type for o in f.body.walk() if isinstance(o, ops.Tid)), int32)
+        if not self.rest:
+            return self.b.index(self.block_dim)
+        tids = [o for o in f.body.walk() if isinstance(o, ops.Tid)]
+        ndim = max((o.ndim for o in tids), default=self.axis + 1)
+        if self.axis >= ndim:
+            if ndim == f.tid_ndim:  # where threads share no indices, an axis without one has one block
+                return self.b.index(self.rest)
+            ndim = self.axis + 1
+            for o in tids:
+                o.ndim = ndim
+        t = next((o.result.type for o in tids), int32)
         number = self.b.insert(ops.Tid(self.axis, ndim), t).result
         last = self.b.sub(self.b.insert(ops.GridDim(self.axis, ndim), t).result, 1)
         return self.b.select(self.b.eq(number, last), self.b.index(self.rest), self.b.index(self.block_dim))
