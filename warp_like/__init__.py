@@ -111,6 +111,7 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "dlpack": ("warp_like.dlpack", None),
     "Bvh": ("warp_like.runtime.geometry.bvh", "Bvh"),
     "BvhConstructor": ("warp_like.runtime.geometry.bvh", "BvhConstructor"),
+    "is_cubql_available": ("warp_like.runtime.geometry.bvh", "is_cubql_available"),
     "BvhQuery": ("warp_like.values.geometry", "BvhQuery"),
     "BvhQueryTiled": ("warp_like.values.geometry", "BvhQueryTiled"),
     "HashGrid": ("warp_like.runtime.geometry.hash_grid", "HashGrid"),

@@ -14,7 +14,8 @@ MISSING: dict[str, str] = {
         "arrays of Omniverse's Fabric are": ("fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray"),
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),
         "options of snippets' builds are": ("ModuleBuildOptions"),
-        "the module is": ("fem"),
+        "launches in clusters of blocks are": ("get_cuda_max_cluster_dim"),
+        "the module is": ("fem build_experimental"),
     }.items()
     for name in names.split()
 }
