@@ -107,6 +107,9 @@ BVH_QUERY = _struct(
 """A walk through a tree: ``node`` comes next, and the walk ends before ``stop``; items ``current`` to ``end`` of a leaf
 are left. ``kind`` says what is looked for: a box (0), a ray (1), a capsule (2) or a sphere (3)."""
 
+TILED_QUERY = Struct("BvhQueryTiled", (("walk", BVH_QUERY), ("valid", bool_)))
+"""A walk through a tree that the threads of a block make together, and whether the last step found an item."""
+
 MESH = Struct(
     "Mesh",
     (("points", Array(Vec(3, float32), 1)), ("velocities", Array(Vec(3, float32), 1)), ("indices", Array(int32, 1))),

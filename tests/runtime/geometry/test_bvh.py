@@ -295,3 +295,11 @@ def test_threads_go_in_the_order_of_the_boxes():
     meets = np.all((low[:, None] <= high) & (high[:, None] >= low), axis=-1)
     np.testing.assert_array_equal(found.numpy(), meets.sum(1))
     assert "in the order of an object's items" in str(count.explain())
+
+
+def test_cubql_is_another_name_of_sah():
+    low = np.random.default_rng(3).random((50, 3)).astype(np.float32)
+    boxes = [wp.array(x, dtype=wp.vec3) for x in (low, low + np.float32(0.1))]
+    sah, cubql = (wp.Bvh(*boxes, constructor=name) for name in ("sah", "cubql"))
+    assert not wp.is_cubql_available()
+    np.testing.assert_array_equal(cubql._tree.nodes.numpy(), sah._tree.nodes.numpy())
