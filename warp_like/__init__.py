@@ -30,6 +30,7 @@ with _rare_collections():  # what is made here stays: an eighth of the time woul
     from warp_like.compiler.cache import clear as clear_kernel_cache
     from warp_like.compiler.cache import clear_lto_cache
     from warp_like.constants import *  # noqa: F403
+    from warp_like.frontend.builtin import public_builtin as _public_builtin
     from warp_like.frontend.builtin import public_builtins as _public_builtins
     from warp_like.frontend.function import Function
     from warp_like.frontend.host import ADJOINT as adjoint
@@ -223,16 +224,16 @@ def __getattr__(name: str) -> object:
     if name in types.NAMES:
         globals()[name] = named = getattr(types, name)
         return named
-    public = {} if name.startswith("_") else _public_builtins()
-    if name not in public:
+    builtin = _public_builtin(name)
+    if builtin is None:
         from warp_like.base import missing_names  # for messages alone
 
         why = missing_names.sentence(name)
         raise AttributeError(
             f"module 'warp_like' has no attribute {name!r}" + (f": {why}; {missing_names.PAGE}" if why else "")
         )
-    globals().update(public | globals())
-    return public[name]
+    globals()[name] = builtin
+    return builtin
 
 
 def __dir__() -> list[str]:

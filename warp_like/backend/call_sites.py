@@ -16,8 +16,6 @@ from warp_like.base.loc import Loc
 _LOC = re.compile(r"^\t\.loc\t(\d+) (\d+) (\d+)(.*)$", re.MULTILINE)
 _FILE = re.compile(r'^\t\.file\t(\d+) "(.*)"$', re.MULTILINE)
 _LAST_OLDER, _VERSION = 86, "+ptx72"
-MAX_PLACES = (1 << 16) - 1
-"""The largest column that LLVM keeps. Places beyond have no column."""
 
 
 def target_with_calls(target: Target) -> Target:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from warp_like.backend.call_sites import target_with_calls, with_call_sites
 from warp_like.backend.device_limits import require_supported
 from warp_like.backend.llvm.block import works_in_blocks
 from warp_like.backend.llvm.cuda import stack_size
@@ -91,6 +90,7 @@ class DeviceCode(NamedTuple):
 
 def to_cuda(function: Function, target: Target, options: Options) -> DeviceCode:
     """Return the code of ``function`` as the CUDA driver loads it."""
+    from warp_like.backend.call_sites import target_with_calls, with_call_sites
     from warp_like.backend.nvptx import assemble, compile_ptx
 
     lowered = lower_entry(function, target, options)

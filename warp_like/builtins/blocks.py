@@ -239,5 +239,5 @@ for _value in (X, V, M, Q, TF):
     _declare_shuffle("warp_shuffle_down", "distance", "the lane ``distance`` above this one, at least 0", _value)
     _declare_shuffle("warp_shuffle_xor", "mask", "the lane whose number is this one's xor ``mask``", _value)
 
-COOPERATIVE = frozenset(name for name, rows in REGISTRY.items() if isinstance(rows[0].lower, Cooperative))
+COOPERATIVE = frozenset(name for name, rows in REGISTRY.declared.items() if isinstance(rows[0].lower, Cooperative))
 """The names of the builtins declared here that have a ``Cooperative`` lowering, all rows of a name alike."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -57,6 +56,8 @@ def fused(x: Any, y: Any, z: Any) -> Any:
 def _fused(x: Any, y: Any, z: Any, dtype: Any, plain: Any) -> Any:
     if not all(map(math.isfinite, (x, y, z, plain))):
         return plain
+    from fractions import Fraction  # for numbers on the host alone
+
     exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
     return dtype(exact.numerator / exact.denominator) if exact else plain
 

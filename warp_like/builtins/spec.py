@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 from warp_like.builtins.explain import Call, explain
@@ -33,14 +34,59 @@ from warp_like.builtins.overload import (
 from warp_like.builtins.patterns import Argument, Literal
 from warp_like.ir.rewrite import OUTLINED
 
-REGISTRY: dict[str, list[Overload]] = {}
-"""Every row by the builtin's name, in the order in which overloads are tried.
 
-A name with a leading underscore is no public builtin: the bodies of other rows use it.
-"""
+class Registry(MutableMapping[str, list[Overload]]):
+    """Every row by the builtin's name, in the order in which overloads are tried.
+
+    A name with a leading underscore is no public builtin: the bodies of other rows use it. Modules with further rows
+    are imported where a name is asked for that may be theirs; all of them for the list of names.
+    """
+
+    def __init__(self) -> None:
+        self.declared: dict[str, list[Overload]] = {}
+        self._expected: dict[str, tuple[str, ...]] = {}
+
+    def expect(self, modules: Mapping[str, tuple[str, ...]]) -> None:
+        """Import each of ``modules`` when a name is asked for that begins like one of its names."""
+        self._expected.update(modules)
+
+    def _load(self, name: str) -> None:
+        """Import what may declare ``name``; all modules for the name of a row that only the bodies of others use."""
+        hidden = name.startswith("_") and name not in self.declared
+        for module, beginnings in tuple(self._expected.items()):
+            if hidden or name.startswith(beginnings):
+                importlib.import_module(module)  # another thread that imports it is waited for
+                self._expected.pop(module, None)
+
+    def _load_all(self) -> None:
+        for module in tuple(self._expected):
+            importlib.import_module(module)
+            self._expected.pop(module, None)
+
+    def __getitem__(self, name: str) -> list[Overload]:
+        if self._expected:
+            self._load(name)
+        return self.declared[name]
+
+    def __setitem__(self, name: str, rows: list[Overload]) -> None:
+        self.declared[name] = rows
+
+    def __delitem__(self, name: str) -> None:
+        del self.declared[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_all()
+        return iter(self.declared)
+
+    def __len__(self) -> int:
+        self._load_all()
+        return len(self.declared)
+
+
+REGISTRY = Registry()
 
 ASSIGNING: set[str] = set()
-"""The builtins with a row that assigns to its arguments."""
+"""The builtins with a row that assigns to its arguments, of those that have been asked for."""
 
 _T = TypeVar("_T")
 
@@ -86,7 +132,7 @@ def builtin(
 
 
 def _add(row: Overload) -> None:
-    REGISTRY.setdefault(row.name, []).append(row)
+    REGISTRY.declared.setdefault(row.name, []).append(row)
     if isinstance(row.lower, Inline) and row.lower.outlined:
         OUTLINED.add(row.name)
     if row.assigns:
@@ -209,6 +255,7 @@ __all__ = [
     "NoGradient",
     "NoMatch",
     "Overload",
+    "Registry",
     "Resolved",
     "Rule",
     "Special",

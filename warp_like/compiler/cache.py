@@ -84,15 +84,16 @@ def _write(name: str, data: bytes) -> None:
     folder = cache_folders.own_folder()
     if not settings.cache_kernels or folder is None:
         return
-    import tempfile  # not what a launch from the cache needs
-
     path, temporary = os.path.join(folder, _place(name)), None
     try:
         mode = cache_folders.make_folder(folder, _place(name))
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".", suffix=".part")
-        with os.fdopen(handle, "wb") as f:
+        unique = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.part")
+        handle = os.open(unique, _NEW, 0o600)
+        temporary = unique
+        with open(handle, "wb", buffering=0) as f:
             f.write(data)
-        os.chmod(temporary, mode)
+        if mode != 0o600:
+            os.chmod(temporary, mode)
         os.replace(temporary, path)
     except (OSError, ValueError) as e:
         log.info(f"an entry of the cache is not kept: {e}")
@@ -101,6 +102,9 @@ def _write(name: str, data: bytes) -> None:
                 os.unlink(temporary)
     else:
         cache_limit.note_write(os.path.join(folder, "kernels"), len(data), settings.kernel_cache_limit << 20)
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_CLOEXEC"))
 
 
 def clear() -> None:

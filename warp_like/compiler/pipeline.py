@@ -25,12 +25,12 @@ from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
+from warp_like.ir.rewrite import has_op
 from warp_like.ir.types import Type
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.order import roots_in_order, serial_arrays
 from warp_like.passes.ad.primal import rewritten_arrays
 from warp_like.passes.ad.saved_results import count_rows, load_results, savable_results, save_results
-from warp_like.passes.ad.value_gradients import lower_gradients
 from warp_like.passes.blocks import relies_on_no_overlap
 from warp_like.passes.effects import (
     always_accessed,
@@ -241,7 +241,7 @@ def optimised(
     with clock.stage("passes"):
         customs = signature.wrt is not None or signature.tangent is not None
         keep = customs or signature.saves_results
-        f = passes.prepare(lower_gradients(f, options), options, keep_customs=keep, owned=True)
+        f = passes.prepare(_with_gradients(f, options), options, keep_customs=keep, owned=True)
         if signature.saves_results:
             run = Runner("saved_results", f, options)
             if not customs:
@@ -268,6 +268,15 @@ def optimised(
         f = passes.finish(passes.optimise(f, options, owned=True), options, owned=True)
     if log.dumps("optimised"):
         log.dump("optimised", f.name, print_function(f))
+    return f
+
+
+def _with_gradients(f: Function, options: passes.Options) -> Function:
+    """Return ``f``, in which the gradients have bodies that ``wp.grad`` asks for."""
+    if has_op(f, ops.Call):
+        from warp_like.passes.ad.value_gradients import lower_gradients
+
+        return lower_gradients(f, options)
     return f
 
 

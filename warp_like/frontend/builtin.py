@@ -15,15 +15,25 @@ if TYPE_CHECKING:
     from warp_like.builtins.patterns import Argument
 
 
+@functools.cache
+def public_builtin(name: str) -> Builtin | None:
+    """Return the public builtin of this name, or None. This loads the part of their table in which it may be."""
+    from warp_like.builtins.spec import REGISTRY
+
+    if name.startswith("_") or name not in REGISTRY:
+        return None
+    found = Builtin(name)
+    found.__doc__ = "\n\n".join(f"``{row.signature()}``: {row.doc}" for row in found.rows)
+    return found
+
+
 @functools.lru_cache(maxsize=1)
 def public_builtins() -> dict[str, Builtin]:
     """Return all public builtins by name, sorted. This loads their table."""
     from warp_like.builtins.spec import REGISTRY
 
-    found = {name: Builtin(name) for name in sorted(REGISTRY) if not name.startswith("_")}
-    for builtin in found.values():
-        builtin.__doc__ = "\n\n".join(f"``{row.signature()}``: {row.doc}" for row in builtin.rows)
-    return found
+    found = {name: public_builtin(name) for name in sorted(REGISTRY)}
+    return {name: builtin for name, builtin in found.items() if builtin is not None}
 
 
 class Builtin:

@@ -102,7 +102,7 @@ def _warn_of_numpy(callee: Host) -> None:
 
 
 def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:
-    special = specials.HANDLERS.get(name)
+    special = specials.handler(name)
     if special is not None:
         return special(ctx, node)
     rows = REGISTRY.get(name)

@@ -38,7 +38,7 @@ def build_grad(ctx: Context, node: ast.Call) -> Host:
 def builtin_primal(ctx: Context, name: str, node: ast.Call) -> tuple[Function, list[Operand]]:
     """Return a function that calls a builtin with arguments of the types of those of ``node``, and these arguments."""
     rows = REGISTRY.get(name)
-    if rows is None or name in specials.HANDLERS or any(isinstance(r.lower, Special) for r in rows):
+    if rows is None or specials.handler(name) is not None or any(isinstance(r.lower, Special) for r in rows):
         raise WarpCodegenError(f"grad() can't differentiate {name}()", help=f"call {name}() in a wp.func, and use that")
     try:
         bound = bind(name, [ctx.expr(a) for a in node.args], {str(k.arg): ctx.expr(k.value) for k in node.keywords})

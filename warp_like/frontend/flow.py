@@ -135,7 +135,7 @@ def names_assigned_anew(root: ast.stmt) -> frozenset[str]:
 def _changed_arguments(node: ast.Call) -> list[str]:
     """The names that a builtin changes: ``state`` in ``wp.randi(state, 0, SIDES)``; for a part of a tile, the tile."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    if name not in ASSIGNING:
+    if name not in REGISTRY or name not in ASSIGNING:
         return []
     changing = [(row.params.index(p), p) for row in REGISTRY[name] for p in row.assigns]
     places, names = {place for place, _ in changing}, {p for _, p in changing}

@@ -20,7 +20,10 @@ from warp_like.frontend.scope import Unassigned
 from warp_like.values.dtypes import SCALAR_CLASSES
 
 _TYPES = {str(t): t for t in SCALAR_CLASSES} | values.NAMED
-_BUILTINS = {*REGISTRY, *making.HANDLERS, *local_arrays.HANDLERS}
+
+
+def _is_builtin(name: str) -> bool:
+    return name in making.HANDLERS or name in local_arrays.HANDLERS or name in REGISTRY
 
 
 def type_called(name: str) -> Host | None:
@@ -40,6 +43,6 @@ def callee(ctx: Context, func: ast.expr) -> Operand:
     if local is None or isinstance(local, Unassigned) or (held is not None and not isinstance(held.value, Host)):
         if local is not None and is_callable(outer):
             return from_host(ctx, outer, name)
-        if not callable(outer) and name in _BUILTINS:
+        if not callable(outer) and _is_builtin(name):
             return Host(Builtin(name), name)
     return ctx.expr(func)

@@ -18,7 +18,6 @@ from warp_like.frontend import (
     plain_names,
     printing,
     reinterpreting,
-    tiles,
 )
 from warp_like.frontend.arguments import arguments
 from warp_like.frontend.context import Context, with_article
@@ -189,7 +188,6 @@ HANDLERS: dict[str, Handler] = {
     "reversed": _loop_only("reversed", "for i in reversed(range(n))"),
     "type": _type,
     **making.HANDLERS,
-    **tiles.HANDLERS,
     **checking.HANDLERS,
     **local_arrays.HANDLERS,
     **objects.HANDLERS,
@@ -197,3 +195,13 @@ HANDLERS: dict[str, Handler] = {
     **{f"atomic_{kind.name}": _atomic(f"atomic_{kind.name}", kind.name) for kind in KINDS.values() if kind.does},
 }
 """The builtins that are built here, by name."""
+
+
+def handler(name: str) -> Handler | None:
+    """Return what builds the calls of builtin ``name``; None where they follow from its rows."""
+    found = HANDLERS.get(name)
+    if found is None and (name.startswith(("tile", "untile")) or name.endswith("_tiled")):
+        from warp_like.frontend.tiles.handlers import HANDLERS as OF_TILES  # most kernels have no tiles
+
+        found = OF_TILES.get(name)
+    return found

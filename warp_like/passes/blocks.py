@@ -42,7 +42,7 @@ from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.layout import size_of
-from warp_like.ir.types import Array, Tile, element_count, scalar_of
+from warp_like.ir.types import Array, Tile, element_count, is_large, scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 from warp_like.passes.uniform import LEVELS, Uniformity, cooperative
 
@@ -76,6 +76,12 @@ def relies_on_no_overlap(f: Function) -> bool:
     known = Uniformity(f, no_overlap=False)
     met = ((o, _meets(o)) for o in f.body.walk())
     return any(place is not None and not _is_reached(o, place[1], known) for o, place in met)
+
+
+def has_large_values(f: Function) -> bool:
+    """Return whether a value of ``f`` is large, or an element of an array."""
+    types = {p.type for p in f.params} | {r.type for o in f.body.walk() for r in o.results}
+    return any(is_large(t.dtype if isinstance(t, Array) else t) for t in types)
 
 
 def works_on_tiles(f: Function) -> bool:

@@ -103,12 +103,6 @@ MOST_SELECTED = 16
 large ones; others are in memory, too."""
 
 
-def has_large_values(f: Function) -> bool:
-    """Return whether a value of ``f`` is large, or an element of an array."""
-    types = {p.type for p in f.params} | {r.type for o in f.body.walk() for r in o.results}
-    return any(is_large(t.dtype if isinstance(t, Array) else t) for t in types)
-
-
 def lower_large_values(f: Function) -> Function:
     """Put the large values of ``f`` into memory, in place."""
     return _Lowerer(f).function()
@@ -535,4 +529,4 @@ class _Lowerer(Rewriter):
         self.finish(o, targets, [o.body])
 
 
-__all__ = ["has_large_values", "lower_large_values"]
+__all__ = ["lower_large_values"]

@@ -11,29 +11,27 @@ from __future__ import annotations
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
 from warp_like.passes import stages
-from warp_like.passes.blocks import in_single_threads, require_together, works_on_tiles, works_together
+from warp_like.passes.blocks import (
+    has_large_values,
+    in_single_threads,
+    require_together,
+    works_on_tiles,
+    works_together,
+)
 from warp_like.passes.checks import debug_checks, finite_checks
 from warp_like.passes.count_from_end import count_from_end
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
-from warp_like.passes.decouple_iterations import decouple_iterations
 from warp_like.passes.expand import expand
 from warp_like.passes.flatten_structs import flatten_structs
 from warp_like.passes.fold import fold
-from warp_like.passes.fold_comparisons import fold_comparisons
-from warp_like.passes.fuse import fuse
 from warp_like.passes.inline import inline, is_custom
-from warp_like.passes.join_threads import join_threads
 from warp_like.passes.licm import licm
 from warp_like.passes.local_arrays import lower_local_atomics
 from warp_like.passes.lower_array_selects import lower_array_selects
-from warp_like.passes.lower_large_values import has_large_values, lower_large_values
 from warp_like.passes.lower_slices import lower_slices
 from warp_like.passes.nested_arrays import keep_nested_arrays
-from warp_like.passes.read_in_place import read_in_place
 from warp_like.passes.runner import DEFAULT, Options, Runner
-from warp_like.passes.team.bodies import expand_together
-from warp_like.passes.team.distribute import distribute, fits
 from warp_like.passes.unroll import unroll
 
 MAX_UNROLL_ROUNDS = 4
@@ -51,6 +49,8 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run("flatten_structs", flatten_structs)
     run("lower_array_selects", lower_array_selects)
     if f.role == "kernel" and not f.is_joined and options.block_dim > 1 and options.block_axis >= 0:
+        from warp_like.passes.join_threads import join_threads  # the passes that few kernels need are imported there
+
         run("join_threads", lambda g: join_threads(g, options.block_dim, options.block_axis, options.block_rest))
     run("count_from_end", count_from_end)
     if not options.debug:
@@ -93,6 +93,12 @@ def finish(f: Function, options: Options = DEFAULT, *, owned: bool = False) -> F
     run("dce", dce)
     run.function.is_tiled = run.function.is_tiled or works_on_tiles(run.function)
     if has_large_values(run.function):
+        from warp_like.passes.decouple_iterations import decouple_iterations
+        from warp_like.passes.fold_comparisons import fold_comparisons
+        from warp_like.passes.fuse import fuse
+        from warp_like.passes.lower_large_values import lower_large_values
+        from warp_like.passes.read_in_place import read_in_place
+
         run("fold_comparisons", fold_comparisons)
         run("fold", fold)
         run("decouple_iterations", decouple_iterations)
@@ -112,6 +118,10 @@ def finish(f: Function, options: Options = DEFAULT, *, owned: bool = False) -> F
 
 def _in_team(f: Function, options: Options) -> Function | None:
     """Return ``f`` as a team of threads runs it; None where they would share more memory than every device has."""
+    from warp_like.passes.lower_large_values import lower_large_values
+    from warp_like.passes.team.bodies import expand_together
+    from warp_like.passes.team.distribute import distribute, fits
+
     run = Runner("team", clone_function(f), options, stages.differentiated(options.debug))
     if options.verify_fp:
         run("finite_checks", finite_checks)

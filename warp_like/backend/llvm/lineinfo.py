@@ -12,11 +12,13 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
-from warp_like.backend.call_sites import MAX_PLACES
 from warp_like.base.loc import Loc, current_loc
 
 if TYPE_CHECKING:
     from warp_like.backend.llvm.writer import Writer
+
+MAX_PLACES = (1 << 16) - 1
+"""The largest column that LLVM keeps. Places beyond have no column."""
 
 
 class LineInfo:

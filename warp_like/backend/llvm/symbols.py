@@ -6,8 +6,6 @@ Specification; LLVM knows them).
 
 from __future__ import annotations
 
-from warp_like.backend.llvm.domains import call_guarded, is_guarded
-from warp_like.backend.llvm.exponential import exponential, is_in_place
 from warp_like.backend.llvm.shuffle import from_lanes, join, split, to_lanes
 from warp_like.backend.llvm.values import LaneScalar, register_type, suffix
 from warp_like.backend.llvm.writer import PURE_CALL, Writer
@@ -68,6 +66,9 @@ def call_symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
 
 def _call_in_lanes(w: Writer, symbol: Symbol, t: LaneScalar, args: list[str]) -> str:
     """Append calls of the vector math library for as many lanes as it takes, or else one call a lane."""
+    from warp_like.backend.llvm.domains import call_guarded, is_guarded  # many kernels call no such function
+    from warp_like.backend.llvm.exponential import exponential, is_in_place
+
     library = _LIBMVEC.get(w.target.vector_math, frozenset())
     if w.options.vector_math and is_in_place(w, symbol.libm, t):
         return exponential(w, t, args[0])

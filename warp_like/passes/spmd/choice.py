@@ -45,24 +45,20 @@ from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import size_of
-from warp_like.ir.rewrite import clone_function, free_values, grid_ndim, has_effects
+from warp_like.ir.rewrite import clone_function, free_values, grid_ndim, has_effects, has_op
 from warp_like.ir.types import Array, Lanes, bool_, element_count, lane_type, scalar_of
 from warp_like.passes import stages
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.licm import licm
-from warp_like.passes.object_order import in_object_order, ordering
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
 from warp_like.passes.spmd.consecutive import load_consecutively
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
-from warp_like.passes.spmd.filter_loops import filter_loops
-from warp_like.passes.spmd.filters import find_filters, looks_through_rows
 from warp_like.passes.spmd.flatten_grid import flatten_grid
 from warp_like.passes.spmd.strides import MAX_LANES, find_strides
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
-from warp_like.passes.spmd.widen_loops import has_simd_loops, widen_loops
 
 FILTERED_BITS = 256
 """The fewest bits of vectors with which loops look through items (``filter_loops.py``): some of a vector are loaded."""
@@ -132,12 +128,14 @@ def choose(
         gathers: Whether gathers take less time than loads (``Target.has_fast_gathers``).
         apart: The arrays, by position, that overlap no other argument.
     """
-    if not wanted and vector_bits >= FILTERED_BITS and looks_through_rows(f, apart):
+    if not wanted and vector_bits >= FILTERED_BITS and _looks_through_rows(f, apart):
         made = Choice(f, 1, "a thread looks through many items for few")
     else:
         made = _chosen(f, vector_bits, registers, wanted, reduced, options)
     loops = _Loops(vector_bits, registers, gathers, tuple(apart))
     if made.width == 1:
+        from warp_like.passes.object_order import in_object_order, ordering
+
         alone, id = (
             _with_loops_in_lanes(made.function, loops, options),
             ordering(made.function),
@@ -155,6 +153,14 @@ def choose(
     return made
 
 
+def _looks_through_rows(f: Function, apart: Sequence[int]) -> bool:
+    if not has_op(f, ops.For):
+        return False
+    from warp_like.passes.spmd.filters import looks_through_rows
+
+    return looks_through_rows(f, apart)
+
+
 class _Loops(Frozen):
     """What loops in lanes depend on; see ``choose``."""
 
@@ -166,8 +172,15 @@ class _Loops(Frozen):
 
 def _with_loops_in_lanes(f: Function, loops: _Loops, options: Options) -> Function:
     """Return ``f``, which is run one thread at a time, with loops of its own in lanes."""
+    from warp_like.passes.spmd.widen_loops import has_simd_loops, widen_loops
+
     bits, apart = loops.vector_bits, loops.apart
-    filters = bits >= FILTERED_BITS and bool(find_filters(f, apart))
+    filters = False
+    if bits >= FILTERED_BITS and has_op(f, ops.For):
+        from warp_like.passes.spmd.filter_loops import filter_loops
+        from warp_like.passes.spmd.filters import find_filters
+
+        filters = bool(find_filters(f, apart))
     if not has_simd_loops(f, bits) and not filters:
         return f
     run = Runner("loops", clone_function(f), options, stages.widened())
