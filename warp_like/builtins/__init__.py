@@ -8,6 +8,6 @@ what users have of it, and loads it when needed.
 from warp_like.builtins import operators, logic, scalar, powers, error_function  # noqa: F401
 from warp_like.builtins import vector, matrix, utility, special, blocks, quaternion, transform, spatial, geometry  # noqa: F401
 from warp_like.builtins import decompositions, random, noise, hash_grid, bvh, mesh, mesh_signs, textures, volumes  # noqa: F401
-from warp_like.builtins import tiles, tile_algebra, tile_sorting, tile_calls  # noqa: F401
+from warp_like.builtins import tiles, tile_algebra, tile_fourier, tile_sorting, tile_calls  # noqa: F401
 
 # isort: on

@@ -59,6 +59,7 @@ from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
 from warp_like.passes.spmd.filter_loops import filter_loops
 from warp_like.passes.spmd.filters import find_filters, looks_through_rows
 from warp_like.passes.spmd.flatten_grid import flatten_grid
+from warp_like.passes.spmd.join_accesses import join_accesses
 from warp_like.passes.spmd.strides import MAX_LANES, find_strides
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
@@ -176,6 +177,7 @@ def _with_loops_in_lanes(f: Function, loops: _Loops, options: Options) -> Functi
         run("filter_loops", lambda g: filter_loops(g, bits, apart, gathers=loops.gathers))
     run("load_consecutively", load_consecutively)
     run("cse", cse)
+    run("join_accesses", join_accesses)
     run("licm", licm)
     run("dce", dce)
     return run.end()
