@@ -573,6 +573,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Empty: _empty,
     ops.Fill: _fill,
     ops.LocalArray: _local_array,
+    ops.Table: lambda m, o, env: [np.array(o.values, numpy_dtype(o.result.type.dtype))],
     ops.AtAddress: _at_address,
     ops.IsLive: lambda m, o, env: [True],
     ops.GetField: _get_field,

@@ -51,7 +51,7 @@ from warp_like.passes.ad import (
     value_gradients,
 )
 from warp_like.passes.runner import DEFAULT
-from warp_like.passes.spmd import coarsening, consecutive, filter_loops, flatten_grid, widen, widen_loops
+from warp_like.passes.spmd import coarsening, consecutive, filter_loops, flatten_grid, join_accesses, widen, widen_loops
 from warp_like.passes.team import bodies, distribute
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
@@ -415,6 +415,15 @@ def _row_sums() -> Function:
     return f
 
 
+def _pair_sums() -> Function:
+    f, b = start(x=X, y=X)
+    (x, y), i = f.params, tid(b)
+    first = b.mul(i, 2)
+    b.store(y, [i], b.add(b.load(x, [first]), b.load(x, [b.add(first, 1)])))
+    b.yield_()
+    return f
+
+
 def _columns() -> Function:
     """The sums of 6 columns of 3 numbers each, of which a thread stores one."""
     f, b = start(x=X, y=X)
@@ -534,6 +543,7 @@ EXAMPLES: dict[str, Example] = {
     "in_object_order": Example(object_order, lambda f: object_order.in_object_order(f, f.params[0]), _of_points),
     "widen_loops": Example(widen_loops, lambda f: widen_loops.widen_loops(f, 128, 16), _columns),
     "load_consecutively": Example(consecutive, consecutive.load_consecutively, lambda: widen.widen(_row_sums(), 4)),
+    "join_accesses": Example(join_accesses, join_accesses.join_accesses, lambda: widen.widen(_pair_sums(), 4)),
 }
 """By the name of the pass in ``base.passes.ROUTE``, or of the function where it runs inside of another pass."""
 

@@ -28,7 +28,7 @@ ROUTE: dict[str, tuple[str, ...]] = {
     ),
     "alone": ("in_single_threads", "lower_local_atomics", "fold", "cse", "dce"),
     "lanes": ("flatten_grid", "widen", "load_consecutively", "cse", "dce", "coarsen"),
-    "loops": ("widen_loops", "filter_loops", "load_consecutively", "cse", "licm", "dce"),
+    "loops": ("widen_loops", "filter_loops", "load_consecutively", "cse", "join_accesses", "licm", "dce"),
     "object_order": ("in_object_order",),
 }
 """The passes of each stage in their order.

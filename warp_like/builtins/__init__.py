@@ -25,6 +25,7 @@ LATER = {
     "textures": ("texture",),
     "volumes": ("volume",),
     "tile_algebra": ("tile",),
+    "tile_fourier": ("tile_fft", "tile_ifft"),
     "tile_sorting": ("tile",),
     "tile_calls": ("tile", "untile"),
     "tiled_queries": (

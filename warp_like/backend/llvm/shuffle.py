@@ -58,6 +58,16 @@ def join(w: Writer, t: Scalar, pieces: Sequence[str]) -> str:
     return parts[0]
 
 
+def interleaved(w: Writer, t: LaneScalar, parts: Sequence[str]) -> str:
+    """Return the first lanes of ``parts``, registers of type ``t``, then their second ones, and so on, in a vector."""
+    n = len(parts)
+    if n == 1:
+        return parts[0]
+    whole = join(w, t, [*parts, *["poison"] * ((1 << (n - 1).bit_length()) - n)])
+    order = [k * t.width + lane for lane in range(t.width) for k in range(n)]
+    return shuffle(w, typed(t, t.width << (n - 1).bit_length()), whole, "poison", order)
+
+
 def transposed(w: Writer, t: LaneScalar, registers: Sequence[str]) -> list[str]:
     """Return 2 or 4 registers of type ``t`` transposed, seen as blocks of as many lanes.
 

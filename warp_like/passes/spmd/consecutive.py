@@ -187,7 +187,7 @@ class _Loop:
         self._fixed = self._find_fixed(body)
         touching = [o for o in body if isinstance(o, (ops.Load, ops.Store))]
         found = [o for o in touching if self._goes_along_rows(o)]
-        sizes = {_bits(o) for o in found}
+        sizes = {bits_of(o) for o in found}
         trips = trip_count(loop)
         count = BLOCK_BITS // max(sizes, default=BLOCK_BITS)
         if len(sizes) == 1 and (trips is None or trips >= count) and all(_may_stay(o, found) for o in body):
@@ -207,7 +207,7 @@ class _Loop:
 
     def _goes_along_rows(self, o: ops.Load | ops.Store) -> bool:
         """Whether each lane has a row of its own in ``o``, and the loop goes along it."""
-        if not o.mask or isinstance(o.array.type, Lanes) or not _bits(o):
+        if not o.mask or isinstance(o.array.type, Lanes) or not bits_of(o):
             return False
         *outer, last = o.indices
         if isinstance(last.op, ops.Iota):
@@ -232,8 +232,8 @@ class _Loop:
         return False
 
 
-def _bits(o: ops.Load | ops.Store) -> int:
-    """The bits of the number that ``o`` loads or stores; 0 where that is none of 32 or 64 bits."""
+def bits_of(o: ops.Load | ops.Store) -> int:
+    """Return the bits of the number that ``o`` loads or stores; 0 where that is none of 32 or 64 bits."""
     t = lane_type(o.result.type if isinstance(o, ops.Load) else o.value.type)
     return t.bits if isinstance(t, Scalar) and t.bits in (32, 64) else 0
 
