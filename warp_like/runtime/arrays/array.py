@@ -24,7 +24,7 @@ from warp_like.runtime.arrays.declared import Declared, declared
 from warp_like.runtime.arrays.elementwise import Elementwise
 from warp_like.runtime.arrays.exchange import Exchange
 from warp_like.runtime.arrays.indexed import held, indexedarray, select
-from warp_like.runtime.arrays.recording import host_copy, is_captured, put
+from warp_like.runtime.arrays.recording import host_copy, is_captured, note_copy, put
 from warp_like.runtime.memory.allocation import (
     ElementType,
     MemoryKind,
@@ -103,7 +103,7 @@ class array(Exchange, Elementwise, Generic[DType]):
             made: array[Any] = declared(DeclaredArray, ArrayAnnotation(dtype, 1 if ndim is None else ndim))
             return made
         place = get_device(device)
-        self = None
+        self, source = None, None
         if copy and cls is array and ptr is None and shape is None and ndim is None and place.is_cpu and not pinned:
             self = _native.copied(data, None if dtype is Any else dtype)
         if self is None:
@@ -112,7 +112,7 @@ class array(Exchange, Elementwise, Generic[DType]):
                 bind_pointer(self, ptr, dtype, shape, strides, capacity, place, deleter)
             elif data is not None:
                 data = data.contiguous() if isinstance(data, indexedarray) and copy else data
-                bind_data(self, data, dtype, shape, ndim, None if device is None else place, copy, pinned)
+                source = bind_data(self, data, dtype, shape, ndim, None if device is None else place, copy, pinned)
             else:
                 bind_new(self, element_type(dtype), normalize_shape(shape), place, True, pinned)
         self.retain_grad = retain_grad
@@ -120,6 +120,8 @@ class array(Exchange, Elementwise, Generic[DType]):
             self.grad = grad
         elif requires_grad:
             self.requires_grad = True
+        if source is not None and recorder.active is not None:
+            note_copy(self, source)
         return self
 
     def __class_getitem__(cls, params: Any) -> ArrayAnnotation:
@@ -478,7 +480,9 @@ class array(Exchange, Elementwise, Generic[DType]):
     def _recorded_clone(self, requires_grad: bool, device: Device | None = None) -> array:
         """Return a contiguous copy, through which a tape passes the gradient on."""
         if recorder.active is None or not requires_grad:
-            return _clone(self, requires_grad, device)
+            copied = _clone(self, requires_grad, device)
+            note_copy(copied, self)
+            return copied
         out = new_array(self.element, self.shape, device or self.device, zero=False)
         out.requires_grad = True
         out.assign(self)
@@ -494,7 +498,7 @@ class array(Exchange, Elementwise, Generic[DType]):
         return _restore, (self.element.type, self.shape, raw, grad, self.device)
 
     def __deepcopy__(self, memo: Any) -> array:
-        return _clone(self, self.requires_grad)
+        return self._recorded_clone(self.requires_grad)
 
     def __copy__(self) -> array:
         return self._map(lambda a: a._subview(0, a.shape, a.strides))

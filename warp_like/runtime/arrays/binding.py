@@ -107,14 +107,17 @@ def bind_data(
     device: Device | None,
     copy: bool,
     pinned: bool = False,
-) -> None:
+) -> Any:
     """Bind ``self`` to the memory of ``data`` or a copy of it; the arguments are those of ``wp.array``.
 
     ``device`` None stands for that of ``data``, if it is an array, else for the current one.
+
+    Returns:
+        The array whose elements were copied, if there is one.
     """
     if not copy:
         _bind_shared(self, data, dtype, shape, ndim, device)
-        return
+        return None
     if dtype is Any and isinstance(data, (list, tuple)) and data and isinstance(data[0], StructInstance):
         dtype = type(data[0])
     is_struct = dtype is not Any and element_type(dtype).is_struct
@@ -138,9 +141,10 @@ def bind_data(
     bind_new(self, element, outer, place, False, pinned)
     if scalars is None:
         _take_elements(self, values)
-        return
+        return values
     holding = nested.arrays_of(self, data) if element.holds else ()
     first_write(self, scalars.reshape((*outer, *element.shape)), holding=holding)
+    return None
 
 
 def _bind_shared(self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, device: Device | None) -> None:
@@ -207,7 +211,8 @@ def host_data(data: Any, gradients: bool = False) -> Any:
         return data.numpy()
     if isinstance(data, (list, tuple)):
         if data and all(isinstance(x, Array) for x in data):
-            return _stacked(data) if is_captured() else np.stack([x._values() for x in data])
+            seen = is_captured() or (recorder.active is not None and any(x.requires_grad for x in data))
+            return _stacked(data) if seen else np.stack([x._values() for x in data])
         return _exact(np.array(data), data)
     if isinstance(data, (bool, int, float, np.generic)):
         return np.array(data)
@@ -215,9 +220,10 @@ def host_data(data: Any, gradients: bool = False) -> Any:
 
 
 def _stacked(arrays: Any) -> Any:
-    """Return a new array of several arrays of one shape and dtype, whose elements a capture copies."""
+    """Return a new array of several arrays of one shape and dtype, whose elements a capture copies, or a tape sees."""
     first = arrays[0]
     made = first._like((len(arrays), *first.shape))
+    made.requires_grad = any(a.requires_grad for a in arrays)
     for i, a in enumerate(arrays):
         made[i : i + 1].assign(a.reshape((1, *a.shape)) if a.is_contiguous else a.contiguous().reshape((1, *a.shape)))
     return made

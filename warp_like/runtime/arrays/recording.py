@@ -131,6 +131,26 @@ def host_copy(dest: array, values: Any, source: array | None = None, stream: Any
     write(dest, values, source, stream, holding)
 
 
+def note_copy(dest: array, source: array) -> None:
+    """Tell the active tape that ``dest``, which is new, has been made of ``source``.
+
+    Raises:
+        RuntimeError: Both carry gradients, and differ in dtype or shape.
+    """
+    tape = recorder.active
+    if tape is None or tape.history is None or source.grad is None:
+        return
+    if dest.grad is None:
+        tape.history.cut.append(dest)
+    elif dest.element == source.element and dest.shape == source.shape:
+        tape.record_write(Write(dest, source))
+    else:
+        raise RuntimeError(
+            f"the gradient does not pass from {source!r} to {dest!r}, which is made of it: they differ in dtype or "
+            "shape; convert the elements with wp.utils.array_cast() or wp.map(), or give `numpy()` of the array"
+        )
+
+
 def is_captured() -> bool:
     """Return whether this thread's writes happen later: when a graph of the CPU or a function of JAX's runs."""
     return recorder.graph is not None or isinstance(recorder.active, Capture)
