@@ -12,9 +12,10 @@ An id is the address of a descriptor (``ir/objects.py``), which is an array of w
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,16 +132,20 @@ class Descriptor:
     def _write(self) -> None:
         self._words.assign(np.array([self._numbers.get(name, 0) for name in DESCRIPTORS[self.kind]], np.uint64))
 
-    def show_gradients(self) -> None:
-        """Let adjoints add to the gradients that the arrays have now; under a capture, in each run of the graph.
+    def gradients(self) -> dict[str, array | None]:
+        """Return the gradients that the arrays have now, by the words that say where they are.
 
         Raises:
-            RuntimeError: A gradient is not contiguous.
+            RuntimeError: One is not contiguous.
         """
         found = {name: a.grad for name, a in self.graded.items()}
         for g in found.values():
             if g is not None and not g.is_contiguous:
                 raise RuntimeError(f"the gradient of an array of a {NAMES[self.kind]} is contiguous, got {g!r}")
+        return found
+
+    def show(self, found: dict[str, array | None]) -> None:
+        """Let adjoints add to these gradients; under a capture, in each run of the graph."""
         if recorder.graph is not None:
             recorder.graph.add_call("show gradients", functools.partial(self._show, found))
             return
@@ -151,14 +156,6 @@ class Descriptor:
                 if g is not None:
                     graph.keep(g)
         self._show(found)
-
-    def hide_gradients(self) -> None:
-        """Let adjoints find no gradients any more; under a capture, in each run of the graph."""
-        nothing: dict[str, array | None] = dict.fromkeys(self.graded)
-        if recorder.graph is not None:
-            recorder.graph.add_call("hide gradients", functools.partial(self._show, nothing))
-        else:
-            self._show(nothing)
 
     def _show(self, gradients: dict[str, array | None]) -> None:
         self._gradients = gradients  # which adjoints reach for as long as they are shown
@@ -270,8 +267,8 @@ def before_launch(effects: Effects, place: Device, args: list[Any], stream: Any)
 def recorded(key: str, effects: Effects, args: Sequence[Any]) -> tuple[Callable[[], None], list[array]]:
     """Return what a tape keeps of the objects that a launch queries.
 
-    That is a function for before the adjoint of the launch, and the arrays whose gradients this adds to. The function
-    refuses objects that have changed since, and shows the objects where gradients are.
+    That is a function for before the adjoint of the launch, which refuses objects that have changed since, and the
+    arrays whose gradients the adjoint adds to.
     """
     found = _queried(effects, args)
     changes = [d.changes for d in found]
@@ -289,16 +286,34 @@ def recorded(key: str, effects: Effects, args: Sequence[Any]) -> tuple[Callable[
                 "has been built anew or its arrays have been written to since; use an object for each step, or "
                 "backward() before it changes"
             )
-        for d in found:
-            d.show_gradients()
 
     return prepare, [a for d in found for a in d.graded.values()]
 
 
-def show_gradients(effects: Effects, args: Sequence[Any]) -> None:
-    """Show the objects that an adjoint launch queries where gradients are."""
+def require_gradients(effects: Effects, args: Sequence[Any]) -> None:
+    """Refuse gradients of objects to which the adjoint of a launch can't add.
+
+    Raises:
+        RuntimeError: One is not contiguous.
+    """
     for d in _queried(effects, args):
-        d.show_gradients()
+        d.gradients()
+
+
+@contextlib.contextmanager
+def gradients_shown(effects: Effects, args: Sequence[Any]) -> Iterator[None]:
+    """Show the objects that an adjoint launch queries where gradients are, while it runs.
+
+    Afterwards none is there: adjoints that JAX and ``wp.autograd`` run have no gradients for objects.
+    """
+    found = [d for d in _queried(effects, args) if d.graded] if effects.objects else []
+    for d in found:
+        d.show(d.gradients())
+    try:
+        yield
+    finally:
+        for d in found:
+            d.show(dict.fromkeys(d.graded))
 
 
 def copies(effects: Effects, args: Sequence[Any]) -> list[Copied]:

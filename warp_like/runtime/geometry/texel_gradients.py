@@ -81,9 +81,6 @@ class TexelMemory:
 
     def _pass_on(self, source: array | TexelMemory) -> None:
         """Add the gradient of the texels to that of ``source``."""
-        alive = self.descriptor()
-        if alive is not None:
-            alive.hide_gradients()  # from calls of other libraries, after which nobody would pass it on
         gradient = self.memory.grad
         if gradient is None:
             return
