@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import tail
+from tests.runtime.geometry import random_texture_tapes
 from tests.runtime.geometry.test_texture import (
     BORDER,
     CLAMP,
@@ -266,6 +268,12 @@ def test_textures_of_textures():
     first.copy_from(np.zeros(4, np.float32))
     with pytest.raises(RuntimeError, match="needs the texture that it queried as it was then"):
         tape.backward(grads={out: wp.ones(4, dtype=float)})
+
+
+@pytest.mark.parametrize("first", [0, tail(100), tail(400)])
+def test_random_tapes(first):
+    for seed in range(first, first + (100 if first == 0 else 300)):
+        random_texture_tapes.check(seed)
 
 
 @wp.struct
