@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,8 @@ from warp_like.values.dtypes import uint64
 if TYPE_CHECKING:
     from warp_like.compiler.artifact import Effects
     from warp_like.runtime.memory.device import Device
+
+Lock = contextlib.AbstractContextManager[Any]
 
 _descriptors: weakref.WeakValueDictionary[int, Descriptor] = weakref.WeakValueDictionary()
 
@@ -73,6 +76,7 @@ class Descriptor:
         read: Other arrays that kernels read from here and that may change.
         copied: How the object's own memory got there, where the gradient goes on to what was copied. Nobody else writes
             this memory.
+        passing: Held by adjoints that add to the gradient of a copy, and while that is passed on.
 
     Raises:
         RuntimeError: A capture is running, which would write it when the graph runs.
@@ -90,8 +94,11 @@ class Descriptor:
         self.graded: dict[str, array] = {}
         self.read: list[array] = []
         self.copied: Copied | None = None
+        self.passing = threading.RLock()
         self._numbers: dict[str, int] = {}
         self._gradients: dict[str, array | None] = {}
+        self._adjoints = 0  # how many are under way that add to these
+        self._showing = threading.RLock()  # while this changes, and the words
         self._shown_by_graphs = False  # of streams, whose runs nobody tells of
         self.number: int = self._words.ptr
         _native.add_object(self.number, kind, device.place)
@@ -145,9 +152,9 @@ class Descriptor:
         return found
 
     def show(self, found: dict[str, array | None]) -> None:
-        """Let adjoints add to these gradients; under a capture, in each run of the graph."""
+        """Let adjoints add to these gradients until ``hide``; under a capture, in each run of the graph."""
         if recorder.graph is not None:
-            recorder.graph.add_call("show gradients", functools.partial(self._show, found))
+            recorder.graph.add_call("show gradients", functools.partial(self._begin, found))
             return
         graph = None if self.device.is_cpu else stream_capture()
         if graph is not None:
@@ -155,7 +162,25 @@ class Descriptor:
             for g in found.values():
                 if g is not None:
                     graph.keep(g)
-        self._show(found)
+        self._begin(found)
+
+    def hide(self) -> None:
+        """End what ``show`` has begun."""
+        if recorder.graph is not None:
+            recorder.graph.add_call("hide gradients", self._end)
+        else:
+            self._end()
+
+    def _begin(self, gradients: dict[str, array | None]) -> None:
+        with self._showing:
+            self._adjoints += 1
+            self._show(gradients)
+
+    def _end(self) -> None:
+        with self._showing:
+            self._adjoints -= 1
+            if not self._adjoints:  # else an adjoint of another thread is under way
+                self._show(dict.fromkeys(self._gradients))
 
     def _show(self, gradients: dict[str, array | None]) -> None:
         self._gradients = gradients  # which adjoints reach for as long as they are shown
@@ -307,13 +332,24 @@ def gradients_shown(effects: Effects, args: Sequence[Any]) -> Iterator[None]:
     Afterwards none is there: adjoints that JAX and ``wp.autograd`` run have no gradients for objects.
     """
     found = [d for d in _queried(effects, args) if d.graded] if effects.objects else []
-    for d in found:
-        d.show(d.gradients())
-    try:
+    with locked(d.passing for d in found if d.copied is not None):
+        shown = [(d, d.gradients()) for d in found]
+        for d, gradients in shown:
+            d.show(gradients)
+        try:
+            yield
+        finally:
+            for d in found:
+                d.hide()
+
+
+@contextlib.contextmanager
+def locked(locks: Iterable[Lock]) -> Iterator[None]:
+    """Hold locks, taken in the same order by all threads."""
+    with contextlib.ExitStack() as stack:
+        for lock in sorted(locks, key=id):
+            stack.enter_context(lock)
         yield
-    finally:
-        for d in found:
-            d.show(dict.fromkeys(d.graded))
 
 
 def copies(effects: Effects, args: Sequence[Any]) -> list[Copied]:
