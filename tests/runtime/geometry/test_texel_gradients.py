@@ -1,11 +1,14 @@
 """Gradients to the texels of textures, beside NumPy in float64: samples are linear in the texels."""
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import tail
+from tests.runtime.geometry import random_texture_tapes
 from tests.runtime.geometry.test_texture import (
     BORDER,
     CLAMP,
@@ -268,6 +271,12 @@ def test_textures_of_textures():
         tape.backward(grads={out: wp.ones(4, dtype=float)})
 
 
+@pytest.mark.parametrize("first", [0, tail(100), tail(400)])
+def test_random_tapes(first):
+    for seed in range(first, first + (100 if first == 0 else 300)):
+        random_texture_tapes.check(seed)
+
+
 @wp.struct
 class Scene:
     tex: wp.Texture1D
@@ -423,6 +432,38 @@ def test_nothing_is_left_behind():
         assert len(objects._descriptors) == before
     finally:
         gc.enable()
+
+
+@wp.kernel
+def first_texels(tex: wp.Texture1D, out: F):
+    i = wp.tid()
+    out[i] = wp.texture_sample(tex, (float(i % 4) + 0.5) / 4.0, dtype=float)
+
+
+@wp.kernel
+def first_vertices(mesh: wp.uint64, out: F):
+    i = wp.tid()
+    out[i] = wp.mesh_get_point(mesh, i % 3)[0]
+
+
+def test_backward_passes_of_several_threads():
+    """Each adds to the gradient of one texture, or of one mesh, and none ends what another one shows or passes on."""
+    n, rounds = 60_000, 15
+    data, points = wp.zeros(4, dtype=float, requires_grad=True), wp.zeros(3, dtype=wp.vec3, requires_grad=True)
+    mesh = wp.Mesh(points, wp.array([0, 1, 2], dtype=int))
+    for kernel, given, source in ((first_texels, wp.Texture1D(data), data), (first_vertices, mesh.id, points)):
+
+        def work(kernel=kernel, given=given):
+            for _ in range(rounds):
+                out = wp.zeros(n, dtype=float, requires_grad=True)
+                with wp.Tape() as tape:
+                    wp.launch(kernel, n, inputs=[given], outputs=[out])
+                tape.backward(grads={out: wp.ones(n, dtype=float)})
+
+        with ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(work) for _ in range(3)]:
+                done.result()
+        assert source.grad.numpy().sum() == 3 * rounds * n
 
 
 @pytest.mark.parametrize("dtype", [wp.uint8, wp.int16, wp.int32])

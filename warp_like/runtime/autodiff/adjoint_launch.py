@@ -33,7 +33,9 @@ def run_adjoint(record: Record, adjoints: dict[int, array], blocks: Blocks | Non
     program = adjoint_program(record, adjoints)
     if program is not None:
         blocks = blocks or Blocks(threads=record.block_dim or None)
-        run(program, record.dims, adjoint_arguments(record, program, adjoints), blocks)
+        arguments = adjoint_arguments(record, program, adjoints)
+        with objects.gradients_shown(program.effects, record.args):
+            run(program, record.dims, arguments, blocks)
 
 
 def run_given(record: Record, inputs: WithAdjoints, outputs: WithAdjoints, blocks: Blocks) -> None:

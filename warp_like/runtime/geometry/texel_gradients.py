@@ -15,7 +15,7 @@ from warp_like.frontend.builtin import Builtin
 from warp_like.runtime.arrays.array import array, bind_foreign
 from warp_like.runtime.arrays.creation import clone
 from warp_like.runtime.arrays.float_fields import part_of, scalars_of
-from warp_like.runtime.arrays.objects import Copied, Descriptor
+from warp_like.runtime.arrays.objects import Copied, Descriptor, locked
 from warp_like.runtime.kernels.decorators import kernel
 from warp_like.runtime.launching.launch import launch
 from warp_like.runtime.memory.recorder import recorder
@@ -54,6 +54,7 @@ class TexelMemory:
         self.ndim = len(shapes[0]) - 1
         self.shapes = [(*(1,) * (4 - len(shape)), *shape) for shape in shapes]
         self.descriptor = weakref.ref(descriptor)
+        self.lock = descriptor.passing
 
     def follow(self, source: array | TexelMemory | None) -> None:
         """Let adjoints of launches send gradients on to what the texels have just been copied from.
@@ -70,7 +71,12 @@ class TexelMemory:
         self.memory.requires_grad = True
         alive.graded = {"gradient": self.memory}
         held = source.memory if isinstance(source, TexelMemory) else source
-        alive.copied = Copied(lambda: self._pass_on(source), held, self.memory, before)
+
+        def pass_on() -> None:  # which no adjoint of another thread adds to meanwhile
+            with locked((self.lock, *([source.lock] if isinstance(source, TexelMemory) else []))):
+                self._pass_on(source)
+
+        alive.copied = Copied(pass_on, held, self.memory, before)
         if recorder.active is not None and recorder.active.history is not None:
             recorder.active.record_copy(alive.copied)
 
@@ -81,9 +87,6 @@ class TexelMemory:
 
     def _pass_on(self, source: array | TexelMemory) -> None:
         """Add the gradient of the texels to that of ``source``."""
-        alive = self.descriptor()
-        if alive is not None:
-            alive.hide_gradients()  # from calls of other libraries, after which nobody would pass it on
         gradient = self.memory.grad
         if gradient is None:
             return
@@ -107,7 +110,8 @@ class TexelMemory:
         def pass_back() -> None:
             given, wanted = self._gradient_of(dest), self._first_gradient()
             if given is not None and wanted is not None:
-                _launch(_add, given, wanted)
+                with self.lock:
+                    _launch(_add, given, wanted)
 
         tape.record_copy(copied, earlier=True)
         tape.record_func(pass_back, [dest, self.memory])
