@@ -37,6 +37,7 @@ from warp_like.passes import (
     nested_arrays,
     object_order,
     read_in_place,
+    split_vectors,
     unroll,
 )
 from warp_like.passes.ad import (
@@ -458,6 +459,18 @@ def _near() -> Function:
     return f
 
 
+def _around() -> Function:
+    """The element above, or the last one of the column."""
+    f, b = start(x=X2, out=X)
+    (x, out), i = f.params, tid(b)
+    place = b.make(Vec(2, int32), [b.sub(i, 1), b.constant(0, int32)])
+    last = b.sub(b.dim(x, 0), 1)
+    (place,) = branch(b, b.lt(b.extract(place, 0), 0), lambda: (b.insert_component(place, last, 0),), lambda: (place,))
+    b.store(out, [i], b.load(x, [b.extract(place, 0), b.extract(place, 1)]))
+    b.yield_()
+    return f
+
+
 def _of_points() -> Function:
     """Each thread reads a point of its own, and the number of points in a hash grid."""
     f, b = start(grid=uint64, x=Array(Vec(3, float32), 1), out=X)
@@ -489,6 +502,12 @@ EXAMPLES: dict[str, Example] = {
         _reverse_of_map,
         lambda: [np.linspace(0, 1, 100, dtype=np.float32), np.zeros(100, np.float32)],
         (1,),
+    ),
+    "split_vectors": Example(
+        split_vectors,
+        split_vectors.split_vectors,
+        _around,
+        lambda: [np.arange(12, dtype=np.float32).reshape(4, 3), floats()],
     ),
     "fuse": Example(fuse, fuse.fuse, _sum_of_products, lambda: [floats()]),
     "read_in_place": Example(
