@@ -49,9 +49,7 @@ namespace {
     X(void*, CreateNewModulePassManager, ())                                                                       \
     X(void*, buildPerModuleDefaultPipeline, (void* builder, int level))                                            \
     X(void*, buildFunctionSimplificationPipeline, (void* builder, int level))                                      \
-    X(void, module_AddSimplifyCFGPass, (void* passes))                                                             \
     X(void, module_AddInstCombinePass, (void* passes))                                                             \
-    X(void, module_AddLoopRotatePass, (void* passes))                                                              \
     X(void, RunNewModulePassManager, (void* passes, void* module, void* builder))                                  \
     X(void, RunNewFunctionPassManager, (void* passes, void* function, void* builder))                              \
     X(void, DisposeNewModulePassManger, (void* passes))                                                            \
@@ -145,10 +143,7 @@ Machine* machine_for(const Job& job, std::string* error) {
 // Brings straight code into the form that the code generator expects.
 void tidy(Machine& machine, void* module) {
     void* passes = llvm.CreateNewModulePassManager();
-    llvm.module_AddSimplifyCFGPass(passes);
     llvm.module_AddInstCombinePass(passes);
-    llvm.module_AddLoopRotatePass(passes);
-    llvm.module_AddSimplifyCFGPass(passes);
     llvm.RunNewModulePassManager(passes, module, machine.builder(2, false, false));
     llvm.DisposeNewModulePassManger(passes);
 }
@@ -224,35 +219,47 @@ Result compile(const Job& job) {
     return result;
 }
 
-// Lanes as kernels have them: a loop of vectors under a mask.
+// Lanes as kernels have them: a loop of vectors, and the rest under a mask.
 constexpr char kSample[] = R"(
-declare <8 x float> @llvm.masked.load.v8f32.p0(ptr, i32, <8 x i1>, <8 x float>)
-declare void @llvm.masked.store.v8f32.p0(<8 x float>, ptr, i32, <8 x i1>)
+declare <16 x float> @llvm.masked.load.v16f32.p0(ptr, i32, <16 x i1>, <16 x float>)
+declare void @llvm.masked.store.v16f32.p0(<16 x float>, ptr, i32, <16 x i1>)
 define void @sample(ptr noalias readonly %args, i64 %begin, i64 %end) {
 entry:
   %x = load ptr, ptr %args
   %p = getelementptr i8, ptr %args, i64 48
   %a = load float, ptr %p
-  br label %loop
-loop:
-  %i = phi i64 [ %begin, %entry ], [ %next, %body ]
-  %goes = icmp slt i64 %i, %end
-  br i1 %goes, label %body, label %done
-body:
-  %rest = sub i64 %end, %i
-  %few = trunc i64 %rest to i32
-  %first = insertelement <8 x i32> poison, i32 %few, i32 0
-  %all = shufflevector <8 x i32> %first, <8 x i32> poison, <8 x i32> zeroinitializer
-  %mask = icmp slt <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %all
+  %one = insertelement <16 x float> poison, float %a, i32 0
+  %as = shufflevector <16 x float> %one, <16 x float> poison, <16 x i32> zeroinitializer
+  %whole = sub nsw i64 %end, 16
+  %first = icmp sle i64 %begin, %whole
+  br i1 %first, label %vector, label %rest
+vector:
+  %i = phi i64 [ %begin, %entry ], [ %next, %vector ]
   %at = getelementptr [4 x i8], ptr %x, i64 %i
-  %v = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %at, i32 4, <8 x i1> %mask, <8 x float> zeroinitializer)
-  %one = insertelement <8 x float> poison, float %a, i32 0
-  %as = shufflevector <8 x float> %one, <8 x float> poison, <8 x i32> zeroinitializer
-  %m = fmul contract <8 x float> %v, %as
-  %s = fadd contract <8 x float> %m, splat (float 5.000000e-01)
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %s, ptr %at, i32 4, <8 x i1> %mask)
-  %next = add nsw i64 %i, 8
-  br label %loop
+  %v = load <16 x float>, ptr %at, align 4
+  %m = fmul contract <16 x float> %v, %as
+  %s = fadd contract <16 x float> %m, splat (float 5.000000e-01)
+  store <16 x float> %s, ptr %at, align 4
+  %next = add nuw nsw i64 %i, 16
+  %more = icmp sle i64 %next, %whole
+  br i1 %more, label %vector, label %rest
+rest:
+  %t = phi i64 [ %begin, %entry ], [ %next, %vector ]
+  %some = icmp slt i64 %t, %end
+  br i1 %some, label %masked, label %done
+masked:
+  %left = sub nsw i64 %end, %t
+  %few = trunc i64 %left to i32
+  %few1 = insertelement <16 x i32> poison, i32 %few, i32 0
+  %fews = shufflevector <16 x i32> %few1, <16 x i32> poison, <16 x i32> zeroinitializer
+  %mask = icmp slt <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11,
+    i32 12, i32 13, i32 14, i32 15>, %fews
+  %rat = getelementptr [4 x i8], ptr %x, i64 %t
+  %r = call <16 x float> @llvm.masked.load.v16f32.p0(ptr %rat, i32 4, <16 x i1> %mask, <16 x float> zeroinitializer)
+  %rm = fmul contract <16 x float> %r, %as
+  %rs = fadd contract <16 x float> %rm, splat (float 5.000000e-01)
+  call void @llvm.masked.store.v16f32.p0(<16 x float> %rs, ptr %rat, i32 4, <16 x i1> %mask)
+  br label %done
 done:
   ret void
 }
@@ -263,7 +270,8 @@ bool require_open() {
     Py_BEGIN_ALLOW_THREADS;
     wait_for_preload();
     Py_END_ALLOW_THREADS;
-    if (!is_open) PyErr_SetString(PyExc_RuntimeError, "llvmlite's library can't be loaded, or lacks functions of its version");
+    if (!is_open)
+        PyErr_SetString(PyExc_RuntimeError, "llvmlite's library can't be loaded, or lacks functions of its version");
     return is_open;
 }
 

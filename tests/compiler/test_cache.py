@@ -126,6 +126,42 @@ def test_a_folder_that_is_a_file(tmp_path, monkeypatch):
     assert path.read_text() == ""
 
 
+@pytest.fixture
+def package(tmp_path):
+    """A folder with a file for each floor of the compiler, and what stands for the extension; all have one time."""
+    for floor in cache._COMPILER_FLOORS:
+        (tmp_path / floor).mkdir()
+        (tmp_path / floor / "a.py").write_text(f"MOST = 16  # {floor}")
+    (tmp_path / "extension").write_text("one")
+    for path in tmp_path.rglob("*"):
+        os.utime(path, ns=(10**18, 10**18))
+    return tmp_path
+
+
+def facts_about(package):
+    return sorted(cache._facts_about(str(package), str(package / "extension")))
+
+
+@pytest.mark.parametrize("changed", ["passes/a.py", "base/a.py", "extension"])
+def test_files_of_one_time_count_by_their_contents(package, changed):
+    """As in packages that are built reproducibly: neither size nor time tells one version from the next."""
+    before = facts_about(package)
+    assert facts_about(package) == before
+    text = (package / changed).read_text()
+    (package / changed).write_text(text.replace("16", "32").replace("one", "two"))
+    os.utime(package / changed, ns=(10**18, 10**18))
+    assert facts_about(package) != before
+
+
+@pytest.mark.parametrize("changed", ["passes/a.py", "extension"])
+def test_times_and_sizes_count_elsewhere(package, changed):
+    os.utime(package / "ir" / "a.py", ns=(10**18, 2 * 10**18))
+    before = facts_about(package)
+    os.utime(package / changed, ns=(10**18, 3 * 10**18))
+    assert facts_about(package) != before
+    assert len(before) == len(cache._COMPILER_FLOORS) + 1  # nothing was read
+
+
 def test_a_full_disk(folder, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from warp_like.backend.device_limits import require_supported
+from warp_like.backend.llvm.accumulators import MOST_COMBINED
 from warp_like.backend.llvm.block import works_in_blocks
 from warp_like.backend.llvm.cuda import stack_size
 from warp_like.backend.llvm.entry import covers, entry_name, lower_entry, uses_stack
-from warp_like.backend.llvm.grid_sums import MOST as MOST_COMBINED
 from warp_like.backend.llvm.native_calls import snippets
 from warp_like.backend.target import Options, Target
 from warp_like.ir.core import Function

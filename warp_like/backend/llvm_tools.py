@@ -199,9 +199,9 @@ def without_strength_reduction(llvm: Any, machine: Any) -> Iterator[None]:
         llvm.set_option("warp_like", "-disable-lsr=false")
 
 
-_TIDYING = ("simplify_cfg", "instruction_combine", "loop_rotate", "simplify_cfg")
-
-
 def tidy(llvm: Any, module: Any, machine: Any) -> None:
-    """Bring ``module`` into the form that the code generator expects, for code that has nothing more to gain."""
-    run_passes(llvm, tuple(f"add_{name}_pass" for name in _TIDYING), module, machine)
+    """Bring ``module`` into the form that the code generator expects, for code that has nothing more to gain.
+
+    Its loops have that form already (``LaneGrid`` in ``backend/llvm/grids.py``).
+    """
+    run_passes(llvm, ("add_instruction_combine_pass",), module, machine)

@@ -15,9 +15,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from warp_like import _native
 from warp_like.base import log
 from warp_like.base.hashing import digest, seal, unseal
 from warp_like.base.settings import settings
+from warp_like.base.version import VERSION
 from warp_like.compiler import cache_folders, cache_limit
 from warp_like.compiler.artifact import Artifact, Damaged
 
@@ -126,24 +128,36 @@ def _place(name: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def compiler_fingerprint() -> str:
-    """Return a hash that changes whenever the compiler does: Python, our files' sizes and times, and llvmlite's."""
+    """Return a hash that changes whenever the compiler does: Python, our files' sizes and times, and llvmlite's version.
+
+    The native extension is one of the files: it has LLVM's passes for objects. Where all of our files have one time, as
+    in packages that are built reproducibly, another version may have the same sizes: then their contents count.
+    """
     from importlib.machinery import PathFinder
 
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    facts = [fact for floor in _COMPILER_FLOORS for fact in _files(package, floor)]
+    facts = _facts_about(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), _native.__file__)
     spec = PathFinder.find_spec("llvmlite")
     if spec is not None and spec.origin is not None:
-        facts.append(_fact("llvmlite", os.stat(os.path.join(os.path.dirname(spec.origin), "_version.py"))))
-    return digest(sys.version, *sorted(facts))
+        facts.append(_content("llvmlite", os.path.join(os.path.dirname(spec.origin), "_version.py")))
+    return digest(VERSION, sys.version, *sorted(facts))
 
 
-def _files(package: str, folder: str) -> list[str]:
-    """Facts about the files in a folder of the package and below, which differ between versions of these files."""
+def _facts_about(package: str, extension: str) -> list[str]:
+    """Facts about the compiler's files in the folder ``package`` and about the native extension."""
+    found = [file for floor in _COMPILER_FLOORS for file in _files(package, floor)]
+    facts = [_fact(name, status) for name, status in [*found, ("native", os.stat(extension))]]
+    if len({status.st_mtime_ns for _, status in found}) == 1:
+        facts += [_content(name, f"{package}/{name}") for name, _ in found] + [_content("native", extension)]
+    return facts
+
+
+def _files(package: str, folder: str) -> list[tuple[str, os.stat_result]]:
+    """The files in a folder of the package and below, with their status."""
     found = []
     with os.scandir(f"{package}/{folder}") as entries:
         for entry in entries:
             if entry.name.endswith((".py", ".h")):
-                found.append(_fact(f"{folder}/{entry.name}", entry.stat()))
+                found.append((f"{folder}/{entry.name}", entry.stat()))
             elif entry.name != "__pycache__" and entry.is_dir():
                 found += _files(package, f"{folder}/{entry.name}")
     return found
@@ -151,6 +165,11 @@ def _files(package: str, folder: str) -> list[str]:
 
 def _fact(name: str, stat: os.stat_result) -> str:
     return f"{name} {stat.st_size} {stat.st_mtime_ns}"
+
+
+def _content(name: str, path: str) -> str:
+    with open(path, "rb") as file:
+        return f"{name} {digest(file.read())}"
 
 
 _COMPILER_FLOORS = ("base", "ir", "values", "builtins", "frontend", "analysis", "passes", "backend", "compiler")

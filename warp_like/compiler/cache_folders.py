@@ -75,8 +75,8 @@ def make_folder(folder: str, name: str) -> int:
         OSError: A folder can't be made.
         PermissionError: Others can write to a folder.
     """
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
     if not os.path.isdir(folder):
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
         os.makedirs(folder, 0o700, exist_ok=True)
     readable = os.stat(folder).st_mode & 0o755 | 0o700
     path = folder

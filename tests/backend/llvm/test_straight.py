@@ -116,6 +116,16 @@ def test_what_is_uniform_is_computed_once():
     assert not [line for line in lines[label:end] if "broadcast" in line]
 
 
+def test_only_whole_vectors_are_in_a_loop():
+    """LLVM's optimiser does not turn the loop, so it is written as the code generator wants it: tested at its end."""
+    for kernel in (vectors, gathers):
+        lines = [line for line in to_asm(widened(kernel), AVX512, Options(contiguous=True)).splitlines() if line]
+        labels = {line.split(":")[0]: k for k, line in enumerate(lines) if line.startswith(".LBB")}
+        jumps = [(k, line.split()) for k, line in enumerate(lines) if line.startswith("\tj")]
+        back = [(k, op) for k, (op, to) in jumps if labels.get(to, k) < k]
+        assert [op for _, op in back] == ["jle"]
+
+
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 1003])
 def test_results(n):
     rng = np.random.default_rng(n)

@@ -23,6 +23,9 @@ from warp_like.ir.types import Scalar, int64
 Index = tuple[str, Scalar]
 """The register of an index, or a constant, and its type: something that is known where the entry begins."""
 
+MOST_COMBINED = 16
+"""The most scalars that a kernel combines over the grid on GPUs: each takes a register all the time."""
+
 
 class Accumulator(NamedTuple):
     """What comes together for one element."""

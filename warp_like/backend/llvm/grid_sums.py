@@ -26,9 +26,6 @@ from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.types import Scalar, int64
 
-MOST = 16
-"""The most scalars that a kernel combines so: each takes a register all the time."""
-
 _WARPS = 32
 """The most warps of a block."""
 
