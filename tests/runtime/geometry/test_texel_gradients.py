@@ -130,7 +130,7 @@ def test_levels_of_detail(between, dtype):
             assert found == pytest.approx(wanted, rel=1e-4 if dtype is wp.float32 else 1e-2, abs=1e-3)
 
 
-@pytest.mark.parametrize("width", [1, 8, 16])
+@pytest.mark.parametrize("width", [1, 16])
 def test_many_samples_of_one_texel(width):
     """Every thread adds to the same texels; the order of the sums does not show in deterministic mode."""
     n = 3000
@@ -271,9 +271,9 @@ def test_textures_of_textures():
         tape.backward(grads={out: wp.ones(4, dtype=float)})
 
 
-@pytest.mark.parametrize("first", [0, tail(100), tail(400)])
+@pytest.mark.parametrize("first", [0, tail(40), tail(340)])
 def test_random_tapes(first):
-    for seed in range(first, first + (100 if first == 0 else 300)):
+    for seed in range(first, first + (40 if first == 0 else 300)):
         random_texture_tapes.check(seed)
 
 
@@ -448,7 +448,7 @@ def first_vertices(mesh: wp.uint64, out: F):
 
 def test_backward_passes_of_several_threads():
     """Each adds to the gradient of one texture, or of one mesh, and none ends what another one shows or passes on."""
-    n, rounds = 60_000, 15
+    n, rounds = 60_000, 8
     data, points = wp.zeros(4, dtype=float, requires_grad=True), wp.zeros(3, dtype=wp.vec3, requires_grad=True)
     mesh = wp.Mesh(points, wp.array([0, 1, 2], dtype=int))
     for kernel, given, source in ((first_texels, wp.Texture1D(data), data), (first_vertices, mesh.id, points)):
@@ -475,8 +475,7 @@ def test_formats_without_gradients(dtype):
         wp.Texture2D(data.numpy()).copy_from(data)
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
-def test_ptx(arch):
-    for kernel in (k for k, *_ in KERNELS.values()):
+def test_ptx():
+    for (kernel, *_), arch in zip(KERNELS.values(), ("sm_75", "sm_80", "sm_90"), strict=True):
         text = kernel.inspect("ptx", target=arch, wrt=["x", "out"])
         assert "red." in text or "atom." in text

@@ -139,8 +139,13 @@ def test_rays_groups_and_faces(block_dim, blocks):
     wanted = meeting(p[corners].min(1), p[corners].max(1), a, b)
     assert wanted.any()
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_older_names():
+    p, corners = ball(4)
+    mesh, d = made(p, corners), rng.normal(size=A.shape).astype(np.float32)
     bvh = trees()[0]
-    found = run(older_names, [bvh.id, mesh.id, A, B, d], (3, len(A), max(60, len(corners))), block_dim, blocks)
+    found = run(older_names, [bvh.id, mesh.id, A, B, d], (3, len(A), max(60, len(corners))), 64, False)
     np.testing.assert_array_equal(found[0, :, :60], meeting(LOW, HIGH, A, B))
     np.testing.assert_array_equal(found[1, :, :60], met_by_rays(LOW, HIGH, A, d))
     np.testing.assert_array_equal(found[2, :, : len(corners)], meeting(p[corners].min(1), p[corners].max(1), A, B))
