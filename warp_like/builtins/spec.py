@@ -31,7 +31,7 @@ from warp_like.builtins.overload import (
     Target,
 )
 from warp_like.builtins.patterns import Argument, Literal
-from warp_like.ir.rewrite import OUTLINED
+from warp_like.ir.rewrite import MEETING, OUTLINED
 
 REGISTRY: dict[str, list[Overload]] = {}
 """Every row by the builtin's name, in the order in which overloads are tried.
@@ -89,6 +89,8 @@ def _add(row: Overload) -> None:
     REGISTRY.setdefault(row.name, []).append(row)
     if isinstance(row.lower, Inline) and row.lower.outlined:
         OUTLINED.add(row.name)
+    if isinstance(row.lower, Cooperative) and row.lower.meets:
+        MEETING.add(row.name)
     if row.assigns:
         ASSIGNING.add(row.name)
 
