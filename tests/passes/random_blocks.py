@@ -275,7 +275,7 @@ class Program:
             kinds += [self.reduce, self.reduce, self.vote, self.share, self.same, self.whole_sum, self.neighbour]
             kinds += [self.call] * self.functions
             kinds += [self.tile, self.tile_change, self.tile_read] * 2 * self.with_tiles
-            kinds += [self.leave] * self.with_tiles
+            kinds += [self.leave, self.tile_swap] * self.with_tiles
             if depth < 4 and self.budget > 0:
                 kinds += [self.same_if, self.same_for, self.same_for, self.while_, self.same_loop]
         self.pick(kinds)(depth, meets)
@@ -481,6 +481,11 @@ class Program:
             name = self.new("f")
             self.line(depth, f"{name} = {self.folded(self.pick([f'wp.untile({t})', f'{t}[j]']))}")
             self.names["f"].append(name)
+
+    def tile_swap(self, depth: int, meets: bool) -> None:
+        if len(self.names["tile"]) > 1:
+            a, b = self.r.sample(self.names["tile"], 2)
+            self.line(depth, f"{a}, {b} = {b}, {a}")
 
     def leave(self, depth: int, meets: bool) -> None:
         """Some threads end here; the others go on with work on tiles."""

@@ -149,8 +149,8 @@ def has_effects(o: Op) -> bool:
 def is_always_defined(o: Op) -> bool:
     """Return whether ``o`` may run where the program does not evaluate it: it is pure, and debug mode reports nothing.
 
-    Debug mode reports a division of integers by zero and an index that is out of range. Where not all threads that meet
-    evaluate something, it is refused, so it may not run elsewhere.
+    Debug mode reports a division of integers by zero and an index that is out of range. Builtins that all threads of a
+    block have to reach stay where they stand, so that conditions which part the threads are found.
     """
     match o:
         case ops.Apply() if is_integer_division(o):
