@@ -275,6 +275,7 @@ class Program:
             kinds += [self.reduce, self.reduce, self.vote, self.share, self.same, self.whole_sum, self.neighbour]
             kinds += [self.call] * self.functions
             kinds += [self.tile, self.tile_change, self.tile_read] * 2 * self.with_tiles
+            kinds += [self.leave, self.tile_swap] * self.with_tiles
             if depth < 4 and self.budget > 0:
                 kinds += [self.same_if, self.same_for, self.same_for, self.while_, self.same_loop]
         self.pick(kinds)(depth, meets)
@@ -481,6 +482,18 @@ class Program:
             self.line(depth, f"{name} = {self.folded(self.pick([f'wp.untile({t})', f'{t}[j]']))}")
             self.names["f"].append(name)
 
+    def tile_swap(self, depth: int, meets: bool) -> None:
+        if len(self.names["tile"]) > 1:
+            a, b = self.r.sample(self.names["tile"], 2)
+            self.line(depth, f"{a}, {b} = {b}, {a}")
+
+    def leave(self, depth: int, meets: bool) -> None:
+        """Some threads end here; the others go on with work on tiles."""
+        self.line(depth, f"if {self.condition()}:")
+        if self.chance(0.5):
+            self.store(depth + 1, False)
+        self.line(depth + 1, "return")
+
     # --- the whole ----------------------------------------------------------------------------------------------
 
     def source(self) -> str:
@@ -495,11 +508,6 @@ class Program:
             self.declare(1, True)
         while self.budget > 0:
             self.statement(1, True, False)
-            if self.with_tiles and self.chance(0.15):
-                self.line(1, f"if {self.condition()}:")
-                if self.chance(0.5):
-                    self.store(2, False)
-                self.line(2, "return")
         for name in (*self.names["f"], *self.names["uf"]):
             self.line(1, f"y[{self.me()}, {self.r.randrange(COLUMNS)}] {'+=' if self.smooth else '='} {name}")
         for t in self.names["tile"]:

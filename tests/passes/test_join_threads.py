@@ -13,9 +13,11 @@ from tests.frontend.support import define
 from tests.interpreter import run
 from tests.long_tail import crossed, name
 from tests.passes.block_oracle import A2, A, data, expected, f64, slope
+from warp_like.base.contract import MAX_NARROW
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Options, Signature
 from warp_like.ir import ops
+from warp_like.ir.types import int64
 
 
 @pytest.fixture(autouse=True)
@@ -369,6 +371,35 @@ def test_the_grid_may_have_more_dimensions_than_indices(kernel: Any) -> None:
         np.testing.assert_array_equal(count, wanted)
 
 
+@wp.kernel
+def places_behind_and(x: A, y: A2, n: int):
+    i = wp.tid()
+    if x[i] > f64(0.0) and wp.block_thread() > 0:
+        y[i, 0] = f64(1.0)
+    if n > 1 or wp.block_size() == 2:
+        y[i, 1] = wp.block_sum(f64(1.0))
+
+
+def test_the_place_in_the_block_in_conditions() -> None:
+    """Builtins without arguments are computed beside what stands in front of an `and`."""
+    for n in (1, 3):
+        y = np.zeros((6, 6))
+        wp.launch(places_behind_and, 6, [data(6), y, n], block_dim=4)
+        np.testing.assert_array_equal(y, expected(places_behind_and, data(6), n, 4))
+
+
+def test_threads_of_large_grids_have_wide_indices() -> None:
+    """A grid of blocks has few indices, but those of the threads need 64 bits."""
+    kernel, count = sizes_of_rows.in_blocks(1024, 0), wp.zeros(2, dtype=int)
+    program, most = kernel.program(kernel.types), MAX_NARROW // 1024
+    dispatcher = program.require(contiguous=True, wide=False, sums=True)
+    for extent in (1, most, most + 1, MAX_NARROW + 1):
+        assert program.is_wide((extent,)) == (extent > most)
+        assert dispatcher.required_variant((extent,), [count])[1] == (extent > most)
+    function = optimised(kernel.source, Signature(kernel.types, wide=True, options=kernel.compile_options()))
+    assert {o.result.type for o in function.body.walk() if isinstance(o, ops.Tid)} <= {int64}
+
+
 def test_errors_name_the_block() -> None:
     kernel = define(
         "@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    i = wp.tid()\n    v = wp.block_sum(x[i])\n    x[i + 6] = v\n"
@@ -392,6 +423,11 @@ REFUSED = {
         "if i > 2:\n        wp.tile_store(x, wp.tile_ones(shape=4, dtype=float))\n    wp.block_sync()",
         "work on tiles is done for the threads of a block together, but the condition of line",
         "wp.tile_",
+    ),
+    "a vote behind and": (
+        "v = x[i]\n    c = v > 2.0\n    if v > 0.0 and wp.block_any(c):\n        x[i] = 1.0",
+        "block_any() is for the threads",
+        "wp.block_any(",
     ),
     "an offset": (
         "t = wp.tile_load(x, shape=4, offset=i)\n    wp.tile_store(x, t)",

@@ -32,7 +32,7 @@ from warp_like.builtins.overload import (
     Target,
 )
 from warp_like.builtins.patterns import Argument, Literal
-from warp_like.ir.rewrite import OUTLINED
+from warp_like.ir.rewrite import MEETING, OUTLINED
 
 
 class Registry(MutableMapping[str, list[Overload]]):
@@ -135,6 +135,8 @@ def _add(row: Overload) -> None:
     REGISTRY.declared.setdefault(row.name, []).append(row)
     if isinstance(row.lower, Inline) and row.lower.outlined:
         OUTLINED.add(row.name)
+    if isinstance(row.lower, Cooperative) and row.lower.meets:
+        MEETING.add(row.name)
     if row.assigns:
         ASSIGNING.add(row.name)
 
