@@ -268,6 +268,10 @@ def runs_an_adjoint(x, y):
     wp.launch(stencil, len(x), [x], [y], adj_inputs=[wp.zeros_like(x)], adj_outputs=[wp.ones_like(y)], adjoint=True)
 
 
+def goes_forward(x, y):
+    wp.autograd.jvp(stencil, len(x), [x, y], tangents=[wp.ones_like(x), None])
+
+
 def captures(x, y):
     with wp.ScopedCapture():
         wp.launch(stencil, dim=len(x), inputs=[x], outputs=[y])
@@ -282,6 +286,7 @@ def widens(x, y):
     [
         (tapes, RuntimeError, "tapes record nothing, since JAX runs the launches later"),
         (runs_an_adjoint, RuntimeError, "no adjoints run, since JAX runs the launches later"),
+        (goes_forward, RuntimeError, "forward mode gives nothing, since JAX runs the launches later"),
         (captures, RuntimeError, "nothing is captured, since JAX runs the launches later"),
         (widens, TypeError, "a launch takes an array of float64, and JAX has no 64-bit types unless"),
     ],
