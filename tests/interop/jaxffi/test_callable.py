@@ -231,6 +231,74 @@ def test_refusals():
         jax.jit(lambda x, a: jax_callable(twice)(x, a))(floats(3), 2.0)
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        np.asarray,
+        np.sum,
+        memoryview,
+        lambda a: a.__array_interface__,
+        lambda a: wp.array(a, copy=False).numpy(),
+        lambda a: a[1:].reshape((2, 2)).list(),
+        wp.to_jax,
+        lambda a: pytest.importorskip("torch") and wp.to_torch(a),
+    ],
+)
+def test_elements_are_not_shown_before_they_are_computed(look):
+    """Neither those of an argument nor those of an array between two launches."""
+
+    def function(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        between = wp.zeros(5)
+        wp.launch(stencil, dim=5, inputs=[x], outputs=[between])
+        for a in (x, between):
+            with pytest.raises(RuntimeError, match="arrays have no elements on the host"):
+                look(a)
+        wp.copy(y, between)
+
+    x = floats(5)
+    np.testing.assert_allclose(jax_callable(function)(x)[0], stencil_np(x), rtol=1e-6)
+
+
+def tapes(x, y):
+    with wp.Tape():
+        wp.launch(stencil, dim=len(x), inputs=[x], outputs=[y])
+
+
+def runs_an_adjoint(x, y):
+    wp.launch(stencil, len(x), [x], [y], adj_inputs=[wp.zeros_like(x)], adj_outputs=[wp.ones_like(y)], adjoint=True)
+
+
+def goes_forward(x, y):
+    wp.autograd.jvp(stencil, len(x), [x, y], tangents=[wp.ones_like(x), None])
+
+
+def captures(x, y):
+    with wp.ScopedCapture():
+        wp.launch(stencil, dim=len(x), inputs=[x], outputs=[y])
+
+
+def widens(x, y):
+    wp.utils.array_cast(x, wp.zeros(len(x), dtype=wp.float64))
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "text"),
+    [
+        (tapes, RuntimeError, "tapes record nothing, since JAX runs the launches later"),
+        (runs_an_adjoint, RuntimeError, "no adjoints run, since JAX runs the launches later"),
+        (goes_forward, RuntimeError, "forward mode gives nothing, since JAX runs the launches later"),
+        (captures, RuntimeError, "nothing is captured, since JAX runs the launches later"),
+        (widens, TypeError, "a launch takes an array of float64, and JAX has no 64-bit types unless"),
+    ],
+)
+def test_what_would_run_at_once_is_refused(what, error, text):
+    def function(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        what(x, y)
+
+    with pytest.raises(error, match=text):
+        jax_callable(function)(floats(4))
+
+
 def stencil_jnp(x):
     padded = jnp.concatenate([x[:1], x, x[-1:]])
     return padded[:-2] * padded[2:] + x

@@ -43,6 +43,7 @@ class Placeholder(array):
 
     numpy = list = tolist = _read = to = _no_elements
     __array__ = __dlpack__ = _no_elements
+    __array_interface__ = property(_no_elements)
 
 
 @dataclass(eq=False)
@@ -66,6 +67,11 @@ class Memory:
         if self.value is None:
             held = np.frombuffer(ctypes.string_at(self.owner.ptr, self.owner.nbytes), jax_dtype(self.scalar))
             numpy = jax_module().numpy
+            if jax_module().dtypes.canonicalize_dtype(held.dtype) != held.dtype:
+                raise TypeError(
+                    f"in a function for jax_callable(), a launch takes an array of {self.scalar}, and JAX has no "
+                    '64-bit types unless jax.config.update("jax_enable_x64", True) is called first'
+                )
             self.value = numpy.asarray(held) if held.view(np.uint8).any() else numpy.zeros(held.shape, held.dtype)
         return self.value
 
@@ -131,6 +137,12 @@ class Tracing(Capture):
         source = write.values if isinstance(write.values, array) else constant_like(write.dest, write.values)
         copy_elements(write.dest, source)
         return True
+
+    def refuse(self, what: str) -> NoReturn:
+        """See ``Capture``."""
+        raise RuntimeError(
+            f"in a function for jax_callable(), {what}, since JAX runs the launches later; do this outside of it"
+        )
 
     def take_launch(self, record: Record) -> None:
         """See ``Capture``."""

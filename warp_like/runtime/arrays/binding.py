@@ -166,6 +166,8 @@ def _bind_shared(self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None,
         source,
     )
     self._grad_links, self.grad_array = source._grad_links, source.grad_array
+    if hasattr(source, "_no_elements"):  # one that stands for elements which the host doesn't have
+        self.__class__ = type(source)
 
 
 def _take_elements(self: Any, values: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -54,6 +54,14 @@ class Capture:
     """Takes launches over instead of running them; active in place of a tape."""
 
     history = None  # launches are not recorded as tapes do it
+
+    def refuse(self, what: str) -> NoReturn:
+        """Refuse what needs launches that have run.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise NotImplementedError
 
     def take_launch(self, record: Record) -> None:
         """A launch with checked arguments, which is not run."""

@@ -16,7 +16,7 @@ from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.adding import add_elements, move_elements
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.objects import Copied
-from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of
+from warp_like.runtime.arrays.recording import Capture, Record, UserFunction, Write, activities, program_of
 from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 from warp_like.runtime.autodiff.differentiation import SwitchedOff, adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.autodiff.gradient_breaks import warn_of_aliases, warn_of_cut
@@ -76,6 +76,8 @@ class Tape:
     def __enter__(self) -> Tape:
         if recorder.active is self:
             raise RuntimeError("this tape is recording already")
+        if isinstance(recorder.active, Capture):
+            recorder.active.refuse("tapes record nothing")
         self._outer = recorder.active
         recorder.active = self
         return self
@@ -244,6 +246,8 @@ class Tape:
         if recorder.active is self:
             self._backward_inside(loss, grads)
             return
+        if isinstance(recorder.active, Capture):
+            recorder.active.refuse("no adjoints run")
         loss = loss if loss is not None else self.loss
         starts = self._starts(loss, grads or {})
         history = self.history
