@@ -1,7 +1,7 @@
 // Searches for the face that a ray meets first, of one ray or of a vector of them.
 //
-// Up to 16 rays go side by side (wide_sweep.h). Those that go together, as the rays of a picture, first go down the
-// tree as packets of 8, which test a child for all of them.
+// Up to 16 rays go side by side (wide_sweep.h). Packets, which test a child for 8 rays that go together, were slower:
+// neighbours in a picture part soon, and to look at faces one ray after the other waits for memory again.
 //
 // Of faces at the same distance, the one of the lowest number is found. So the order of the steps does not matter.
 //
@@ -14,8 +14,6 @@
 namespace wl {
 
 namespace {
-
-constexpr int kApart = 2;  // so many rays of a packet go on by themselves
 
 // How much too early and too late a ray may come into a box, so that rounding loses none.
 constexpr float kEarly = 0.999998f, kLate = 1.0000005f;
@@ -56,18 +54,7 @@ class RaySearch : Sweep<RaySearch<kCount, kDepth>, kCount, kDepth> {
             if (lanes >> first & 255) ready |= take(given[first / kWide], first) << first;
         }
         ready &= lanes;
-        uint32_t alone = ready;
-        if (kCount > 1) {
-            for (int first = 0; first < kMost; first += kWide) {
-                const uint32_t together = ready >> first & 255 & ~(along_planes_ >> first);
-                if (__builtin_popcount(together) > kApart && go_together(first, together)) {
-                    alone &= ~(together << first);
-                    packet(first, together);
-                }
-            }
-        }
-        for (uint32_t left = alone; left; left &= left - 1) this->push(__builtin_ctz(left), 0, 0);
-        ready &= ~lost_;
+        for (uint32_t left = ready; left; left &= left - 1) this->start(__builtin_ctz(left));
         this->sweep(ready & ~along_planes_, Apart());
         if (ready & along_planes_) this->sweep(ready & along_planes_, Along());
         return lost_;
@@ -259,148 +246,6 @@ class RaySearch : Sweep<RaySearch<kCount, kDepth>, kCount, kDepth> {
         near = _mm256_mul_ps(near, all(kEarly));
         const V met = _mm256_and_ps(in_time, less_equal(near, all(nearest_[k])));
         this->push_children(k, met, near, node.child);
-    }
-
-    // ---- packets
-
-    // Whether rays come into all boxes through the same sides.
-    bool go_together(int first, uint32_t lanes) const {
-        for (const auto& row : reciprocal_) {
-            const uint32_t back = bits_of(load(row + first)) & lanes;
-            if (back && back != lanes) return false;
-        }
-        return true;
-    }
-
-    // The largest number of a vector.
-    static float largest(V x) {
-        x = _mm256_max_ps(x, _mm256_permute2f128_ps(x, x, 1));
-        x = _mm256_max_ps(x, _mm256_shuffle_ps(x, x, 0x4E));
-        return _mm256_cvtss_f32(_mm256_max_ps(x, _mm256_shuffle_ps(x, x, 0xB1)));
-    }
-
-    // The least and the largest number of a vector, of lanes that are there.
-    static void range(V x, V there, float* least, float* most) {
-        *least = -largest(choose(there, _mm256_xor_ps(x, all(-0.0f)), all(-kInfinity)));
-        *most = largest(choose(there, x, all(-kInfinity)));
-    }
-
-    // What is the same for a packet all the way.
-    struct Packet {
-        V start[3], reciprocal[3];
-        float at_near[3], at_far[3];  // the starts from which a near side is closest, and a far side farthest
-        float least[3], most[3];      // of the reciprocals
-        int32_t near[3];
-    };
-
-    // Which children of a node some ray of a packet may meet, and the earliest that one comes in. Rounding keeps order.
-    static V may_enter(const WideNode& node, const Packet& packet, float nearest, V* entry) {
-        V near = all(0), far = all(kInfinity);
-        for (int axis = 0; axis < 3; ++axis) {
-            const V least = all(packet.least[axis]), most = all(packet.most[axis]);
-            const int32_t row = packet.near[axis];
-            const V to_near = _mm256_sub_ps(load(node.lower[0] + row), all(packet.at_near[axis]));
-            const V to_far =
-                _mm256_sub_ps(load(node.lower[0] + (3 + 2 * axis) * kWide - row), all(packet.at_far[axis]));
-            near = _mm256_max_ps(_mm256_min_ps(_mm256_mul_ps(to_near, least), _mm256_mul_ps(to_near, most)), near);
-            far = _mm256_min_ps(_mm256_max_ps(_mm256_mul_ps(to_far, least), _mm256_mul_ps(to_far, most)), far);
-        }
-        const V in_time = less_equal(near, _mm256_mul_ps(far, all(kLate)));
-        *entry = _mm256_mul_ps(near, all(kEarly));
-        return _mm256_and_ps(in_time, less_equal(*entry, all(nearest)));
-    }
-
-    // Where the rays of a packet come into one child of a node; NaN for those that do not meet it.
-    static V enter(const WideNode& node, int child, const Packet& packet, V nearest) {
-        V near = all(0), far = all(kInfinity);
-        for (int axis = 0; axis < 3; ++axis) {
-            const float* rows = node.lower[0] + child;
-            const int32_t row = packet.near[axis];
-            const V to_near = _mm256_sub_ps(all(rows[row]), packet.start[axis]);
-            const V to_far = _mm256_sub_ps(all(rows[(3 + 2 * axis) * kWide - row]), packet.start[axis]);
-            near = _mm256_max_ps(_mm256_mul_ps(to_near, packet.reciprocal[axis]), near);
-            far = _mm256_min_ps(_mm256_mul_ps(to_far, packet.reciprocal[axis]), far);
-        }
-        const V in_time = less_equal(near, _mm256_mul_ps(far, all(kLate)));
-        near = _mm256_mul_ps(near, all(kEarly));
-        const V met = _mm256_and_ps(in_time, less_equal(near, nearest));
-        return choose(met, near, all(__builtin_nanf("")));
-    }
-
-    // Lets the rays for which `near` is a number go on by themselves from a child on.
-    void part(int first, int32_t child, V near, uint32_t lanes) {
-        alignas(32) float distances[kWide];
-        store(distances, near);
-        for (; lanes; lanes &= lanes - 1) {
-            const int k = __builtin_ctz(lanes);
-            int32_t key;
-            __builtin_memcpy(&key, &distances[k], 4);
-            this->push(first + k, key, child);
-        }
-    }
-
-    Packet packet_of(int first, uint32_t lanes) const {
-        Packet made;
-        const V there = mask_of(lanes);
-        const int any = first + __builtin_ctz(lanes);
-        for (int axis = 0; axis < 3; ++axis) {
-            made.start[axis] = load(start_[axis] + first);
-            made.reciprocal[axis] = load(reciprocal_[axis] + first);
-            made.near[axis] = near_[axis][any];
-            range(made.reciprocal[axis], there, &made.least[axis], &made.most[axis]);
-            float low, high;
-            range(made.start[axis], there, &low, &high);
-            const bool back = made.near[axis] >= 3 * kWide;
-            made.at_near[axis] = back ? low : high, made.at_far[axis] = back ? high : low;
-        }
-        return made;
-    }
-
-    // Lets rays go down the tree together for as long as they meet the same nodes.
-    void packet(int first, uint32_t lanes) {
-        const Packet rays = packet_of(first, lanes);
-        constexpr int kMostWaiting = 64;
-        V nears[kMostWaiting];
-        int32_t waiting[kMostWaiting];
-        nears[0] = choose(mask_of(lanes), all(0), all(__builtin_nanf("")));
-        waiting[0] = 0;
-        for (int count = 1; count--;) {
-            const V near = nears[count];
-            const int32_t at = waiting[count];
-            V nearest = load(nearest_ + first);
-            const uint32_t here = bits_of(less_equal(near, nearest));
-            if (!here) continue;
-            if (at < 0) {
-                for (uint32_t left = here; left; left &= left - 1) {
-                    leaf(first + __builtin_ctz(left), blocks_[~at]);
-                }
-                continue;
-            }
-            if (__builtin_popcount(here) <= kApart || count > kMostWaiting - kWide) {
-                part(first, at, near, here);
-                continue;
-            }
-            nearest = choose(mask_of(here), nearest, all(-1.0f));
-            const WideNode& node = nodes_[at];
-            V entry;
-            const V met = may_enter(node, rays, largest(nearest), &entry);
-            alignas(32) int32_t keys[kWide];
-            store_words(keys, sorted_keys(entry, met));
-            const int children = __builtin_popcount(bits_of(met));
-            for (int i = 0; i < children; ++i) {
-                const int child = keys[i] & (kWide - 1);
-                const V own = enter(node, child, rays, nearest);
-                const uint32_t meeting = bits_of(less_equal(own, own));
-                if (!meeting) continue;
-                if (__builtin_popcount(meeting) <= kApart) {
-                    part(first, node.child[child], own, meeting);
-                    continue;
-                }
-                this->prefetch(node.child[child]);
-                nears[count] = own;
-                waiting[count++] = node.child[child];
-            }
-        }
     }
 
     bool any_;

@@ -31,13 +31,11 @@ class Sweep {
         }
     }
 
-    void push(int k, int32_t key, int32_t child) {
-        if (kDepth < kStack && is_full(k)) {
-            lost_ |= 1u << k;
-            return;
-        }
-        keys_[k][count_[k]] = key;
-        children_[k][count_[k]++] = child;
+    // Lets search `k` begin with the root.
+    void start(int k) {
+        keys_[k][1] = 0;
+        children_[k][1] = 0;
+        count_[k] = 2;
     }
 
     // Lets the children of a node in `met` wait, the nearest to come first.

@@ -28,11 +28,11 @@ def run(width, mesh, x, d, most=np.inf, group=-1):
 
 
 def pictures(p, n=500):
-    """Rays from one point of which neighbours lie close together; and some that all are the same."""
+    """Rays from one point, neighbours close together; and some that all are the same."""
     clean = p[np.isfinite(p).all(1)]
     middle, size = clean.mean(0), np.ptp(clean, axis=0).max()
     k = np.arange(n)
-    views = np.stack([0.1 + k % 25 / 20, 0.05 + k // 25 / 16, np.ones(n)], -1)  # into one octant
+    views = np.stack([0.1 + k % 25 / 20, 0.05 + k // 25 / 16, np.ones(n)], -1)
     views[-40:] = views[-40]
     eye = middle - size * np.array([0.6, 0.4, 1.0])
     return np.tile(eye, (n, 1)).astype(np.float32), views.astype(np.float32)
