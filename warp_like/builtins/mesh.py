@@ -101,7 +101,7 @@ for _name, _body, _taken, _given in _BODIES:
 _TREE = {"nodes": uint64, "places": uint64, "corners": uint64, "wide": uint64, "count": int32}
 declare_row(
     "_tree_ray",
-    Inline(device.tree_ray, native="wl_tree_ray"),
+    Inline(device.tree_ray, native="wl_tree_ray", lanes="wl_tree_rays"),
     {**_TREE, **_RAY, "max_t": float32, "root": int32, "any": int32},
     int32,
     group=PRIVATE,

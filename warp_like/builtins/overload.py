@@ -43,12 +43,17 @@ class Inline(Frozen):
     ``native`` names a function of the extension that takes the body's place in code for x86-64 with AVX2. Both read
     nothing but memory of objects that no kernel writes, and are harmless for the arguments of a thread that is not
     there: all of them 0. A vector is given component by component.
+
+    ``lanes`` names one that does so for many threads at once, which it searches for side by side. It is called where
+    the arguments that are integers are the same for all of them, and is given these; then the floats, a row of
+    ``width`` for each; this width; the lanes of the mask, an int64; and where the results go.
     """
 
     function: Callable[..., Any]
     called: bool = False
     outlined: bool = False
     native: str = ""
+    lanes: str = ""
 
 
 class Elementwise(Frozen):

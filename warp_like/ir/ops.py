@@ -242,7 +242,7 @@ class IsLive(Op):
 class Search(Op):
     """The call of a builtin that searches an object, by the extension's function for it; as ``Apply`` otherwise.
 
-    Lanes out of the mask get 0.
+    Lanes out of the mask get 0. Where the function has a form for lanes, they are searched for together.
     """
 
     fn: str = attr()
