@@ -198,3 +198,12 @@ def test_loops_along_a_row_stay_loops() -> None:
         b.store(f.params[1], [i], b.extract(fill.results[0], 7))
         b.yield_()
         assert count(prepare(f), ops.For) == left
+
+
+def test_loops_over_the_threads_of_a_block_stay() -> None:
+    for kind in ("threads", "together", "simd"):
+        f = _indexed(19)
+        first = next(o for o in f.body.walk() if isinstance(o, ops.For))
+        setattr(first, kind, True)
+        assert unroll(f)
+        assert [o for o in f.body.walk() if isinstance(o, ops.For)] == [first]

@@ -118,7 +118,12 @@ class _Unroller(Rewriter):
         return isinstance(o, ops.For) and trips <= INDEXED * self.max_trips and self.indexes(o, trips)
 
     def indexes(self, o: ops.For, trips: int) -> bool:
-        """Whether the counter of ``o`` indexes components, and the code stays small without what it tells."""
+        """Whether the counter of ``o`` indexes components, and the code stays small without what it tells.
+
+        A loop over a block's threads stays, since it runs in lanes.
+        """
+        if o.threads or o.together or o.simd:
+            return False
         iteration = _Iteration(o.body)
         added = trips * iteration.size
         most = 2 * self.max_ops if iteration.reads_table else self.max_ops
