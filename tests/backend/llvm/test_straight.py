@@ -7,6 +7,7 @@ import pytest
 
 import warp_like as wp
 from warp_like.backend.compile import lower_to_llvm, to_asm
+from warp_like.backend.llvm import straight
 from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.target import Options, Target
 from warp_like.compiler.pipeline import optimised
@@ -80,6 +81,31 @@ def adds(x: wp.array(dtype=float), y: wp.array(dtype=float)):
 
 
 @wp.kernel
+def own(x: wp.array(dtype=float), y: wp.array(dtype=wp.vec2), z: wp.array2d(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(y, i, wp.vec2(x[i], 2.0))
+
+
+@wp.kernel
+def own_row(x: wp.array(dtype=float), y: wp.array(dtype=wp.vec2), z: wp.array2d(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(z, i, 0, x[i])
+
+
+@wp.kernel
+def own_and_again(x: wp.array(dtype=float), y: wp.array(dtype=wp.vec2), z: wp.array2d(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(y, i, wp.vec2(x[i], 2.0))
+    wp.atomic_add(y, i, wp.vec2(3.0, x[i]))
+
+
+@wp.kernel
+def own_maximum(x: wp.array(dtype=float), y: wp.array(dtype=wp.vec2), z: wp.array2d(dtype=float)):
+    i = wp.tid()
+    wp.atomic_max(y, i, wp.vec2(x[i], 2.0))
+
+
+@wp.kernel
 def square(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float)):
     i, j = wp.tid()
     y[i, j] = x[i, j] * x[i, j]
@@ -98,6 +124,33 @@ def test_one_block_is_straight(kernel):
 @pytest.mark.parametrize("kernel", [branches, uniform, twice, again, adds, square], ids=lambda k: k.key)
 def test_where_llvm_may_gain_something(kernel):
     assert not is_straight(widened(kernel))
+
+
+def test_additions_to_elements_of_a_thread_alone_are_straight(monkeypatch):
+    f = widened(own)
+    assert is_straight(f, (1,))
+    assert not is_straight(f)
+    assert not is_straight(f, (0, 2))
+    assert not any(is_straight(widened(k), (1, 2)) for k in (own_row, own_and_again, own_maximum))
+    assert not is_straight(widened(adds), (1,))
+    monkeypatch.setattr(straight, "_SMALL", 3)
+    assert not is_straight(f, (1,))
+    text = lower_to_llvm(f, AVX512, Options(contiguous=True, thread_private=(1,)))
+    assert "atomicrmw" not in text
+    assert "cmpxchg" not in text
+
+
+@pytest.mark.parametrize("n", [0, 1, 16, 1003])
+def test_gradients_of_straight_kernels(n):
+    rng = np.random.default_rng(n)
+    x = wp.array(rng.random(n, np.float32), requires_grad=True)
+    y = wp.zeros(n, dtype=wp.float32, requires_grad=True)
+    seed = rng.random(n, np.float32)
+    with wp.Tape() as tape:
+        wp.launch(polynomial, n, [x, y, 3.0])
+    tape.backward(grads={y: wp.array(seed)})
+    v = x.numpy().astype(float)
+    np.testing.assert_allclose(x.grad.numpy(), seed * (6.0 * v + 2.0 + np.cos(v)), rtol=1e-5)
 
 
 def test_one_thread_at_a_time_is_left_to_llvm():

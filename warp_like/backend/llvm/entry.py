@@ -99,7 +99,9 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         arrays = [i for i, p in enumerate(f.params) if isinstance(p.type, Array)] if options.places > 1 else []
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
             params.append(_parameter(w, p.type, offset, i, arrays))
-        straight = not (target.is_device or options.fast_math) and is_straight(f)
+        straight = not (target.is_device or options.fast_math) and is_straight(
+            f, options.thread_private if options.contiguous else ()
+        )
         fuel = None if target.is_device or straight else Fuel(w)
 
         @functools.cache
