@@ -60,6 +60,15 @@ def columns(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
 
 
 @wp.kernel
+def diagonals(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
+    """Three neighbours of each lane, in rows of their own: a distance of three along the last dimension alone."""
+    i = wp.tid()
+    k = 3 * i
+    a, b, c = x[i, k], x[i, k + 1], x[i, k + 2]
+    out[i, k], out[i, k + 1], out[i, k + 2] = c, b, a
+
+
+@wp.kernel
 def stored_between(x: Row, out: Row):
     """Where both arrays are one, the second load is of what the first store wrote."""
     i = wp.tid()
@@ -107,12 +116,12 @@ def wraps(x: Row, out: Row):
 
 
 JOINED: dict[Any, int] = {pairs: 2, triples: 2, rows: 2, columns: 2}
-LEFT = [stored_between, loaded_between, overwritten, wraps]
+LEFT = [diagonals, stored_between, loaded_between, overwritten, wraps]
 
 
 def arguments(kernel: Any) -> list[np.ndarray]:
     dtype = np.float64 if kernel is triples else np.float32
-    shape = (THREADS, ROOM) if kernel is columns else (ROOM,)
+    shape = (THREADS, ROOM) if kernel in {columns, diagonals} else (ROOM,)
     return [np.arange(np.prod(shape)).reshape(shape).astype(dtype), np.zeros(shape, dtype)]
 
 

@@ -19,8 +19,8 @@ from warp_like.ir.layout import align_of
 class ConsecutiveAccess:
     """The elements of an array at one index a lane, and those that follow along the last dimension: ``count`` each.
 
-    Numbers of 32 or 64 bits: as many as fill 128 bits, or as many as there are elements from lane to lane. As with
-    ``Access``, the mask never has all lanes where ``partial``.
+    Numbers of 32 or 64 bits: as many as fill 128 bits, or a power of two up to the number of lanes, or as many as there
+    are elements from lane to lane. As with ``Access``, the mask never has all lanes where ``partial``.
     """
 
     def __init__(

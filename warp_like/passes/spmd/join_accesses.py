@@ -97,7 +97,8 @@ class _Row:
     def groups(self) -> Iterator[list[ops.Load | ops.Store]]:
         """Those that become one access each."""
         step, in_block = self.place.step, BLOCK_BITS // self.place.bits
-        side_by_side = 2 <= step <= MOST_SIDE_BY_SIDE and len(self.members) >= step
+        in_one_row = not any(isinstance(i.type, Lanes) for i in self.place.outer)
+        side_by_side = in_one_row and 2 <= step <= MOST_SIDE_BY_SIDE and len(self.members) >= step
         count = step if side_by_side else in_block
         if not side_by_side and (self._width() % in_block or (self.place.stores and abs(step) < in_block)):
             return
