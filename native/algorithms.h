@@ -84,6 +84,7 @@ inline bool require_arrays(PyObject* const* args, Py_ssize_t n) {
 bool register_coloring(PyObject* module);
 bool register_bvh(PyObject* module);
 bool register_wide_bvh(PyObject* module);
+bool register_refit(PyObject* module);
 bool register_reduce(PyObject* module);
 bool register_scan(PyObject* module);
 bool register_sort(PyObject* module);

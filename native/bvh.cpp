@@ -1,4 +1,4 @@
-// Bounding volume hierarchies: building and refitting the trees that kernels walk (`builtins/device/bvh.py`).
+// Bounding volume hierarchies: building the trees that kernels walk (`builtins/device/bvh.py`).
 //
 // Nodes lie in preorder. An inner node is followed by its first child; the node after its subtree is its `skip`. So a
 // walk needs no stack: it goes on with the next node where a node's box is met, and with its skip where it is not.
@@ -378,53 +378,14 @@ PyObject* build_bvh(PyObject*, PyObject* args) {
     return group && root ? Py_BuildValue("LOO", static_cast<long long>(node_count), group.get(), root.get()) : nullptr;
 }
 
-PyObject* refit_bvh(PyObject*, PyObject* args) {
-    PyObject *lowers, *uppers, *order, *boxes, *nodes;
-    long long count, node_count;
-    if (!PyArg_ParseTuple(args, "OOLOOOL:refit_bvh", &lowers, &uppers, &count, &order, &boxes, &nodes, &node_count)) {
-        return nullptr;
-    }
-    const Input in{memory_of<float>(lowers, 3 * count), memory_of<float>(uppers, 3 * count), 0, 1};
-    const auto* places = memory_of<int32_t>(order, count);
-    auto* item_boxes = memory_of<float>(boxes, 6 * count);
-    auto* tree_nodes = memory_of<BinaryNode>(nodes, 8 * node_count);
-    if (PyErr_Occurred()) return nullptr;
-    write_boxes(in, places, count, item_boxes);
-    auto fit_leaves = [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            BinaryNode& node = tree_nodes[i];
-            if (node.first < 0) continue;
-            Box box;
-            for (int64_t k = node.first; k < int64_t{node.first} + node.skip; ++k) box.add(in.box(places[k]));
-            set_box(node, box);
-        }
-    };
-    if (!parallel(node_count, fit_leaves)) return nullptr;
-    fit_inner(tree_nodes, node_count);
-    Py_RETURN_NONE;
-}
-
 PyMethodDef functions[] = {
     {"build_bvh", build_bvh, METH_VARARGS,
      "build_bvh($module, lowers, uppers, groups, count, method, leaf_size, order, boxes, nodes, /)\n--\n\nBuild a "
      "hierarchy; return the number of nodes, the groups, and the root of each."},
-    {"refit_bvh", refit_bvh, METH_VARARGS,
-     "refit_bvh($module, lowers, uppers, count, order, boxes, nodes, node_count, /)\n--\n\nFit the boxes of a "
-     "hierarchy to items that have moved."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
-
-void fit_inner(BinaryNode* nodes, int64_t count) {
-    for (int64_t i = count - 1; i >= 0; --i) {  // children come after their parents
-        if (nodes[i].first >= 0) continue;
-        const BinaryNode& left = nodes[i + 1];
-        Box box = box_of(left);
-        box.add(box_of(nodes[left.first >= 0 ? i + 2 : left.skip]));
-        set_box(nodes[i], box);
-    }
-}
 
 bool register_bvh(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 

@@ -57,9 +57,6 @@ inline void set_box(BinaryNode& node, const Box& b) {
     for (int k = 0; k < 3; ++k) node.lower[k] = b.lower[k], node.upper[k] = b.upper[k];
 }
 
-// Makes the boxes of inner nodes again, of those of the leaves.
-void fit_inner(BinaryNode* nodes, int64_t count);
-
 // The memory of a contiguous array of at least `count` elements of 4 bytes; null with an exception set for another
 // object.
 template <typename T>

@@ -29,17 +29,10 @@ static_assert(sizeof(FaceBlock) == 320, "five cache lines; kernels read 80 words
 
 constexpr int kBlockWords = sizeof(FaceBlock) / 4;
 
-// The points of a mesh and the corners of its faces. Four numbers are read of each point.
+// The points of a mesh and the corners of its faces.
 struct Corners {
     const float* points;
     const int32_t* indices;
-    int32_t last;     // the number of the last point
-    float padded[4];  // it, after which no memory may come
-};
-
-// The boxes of a block's faces: corners of three numbers, and one that nobody looks at.
-struct alignas(32) FaceBoxes {
-    float lower[kWide][4], upper[kWide][4];
 };
 
 // A node of a binary tree as `bvh.cpp` makes it.
@@ -56,9 +49,11 @@ constexpr int kStack = 7 * kMaxDepth + kWide;
 
 }  // namespace wl
 
-// Fills a block with `count` faces, and finds their boxes (`wide_fit.cpp`).
-extern "C" void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, const int32_t* faces, int32_t count,
-                              wl::FaceBoxes* boxes);
+// Fills blocks, and finds the boxes of their faces (`wide_fit.cpp`). `starts` has the first face of each block by its
+// place in `order`, and the end of the last one. `boxes` are in this order, from the first of these faces on, with room
+// for eight more.
+extern "C" void wl_fill_blocks(wl::FaceBlock* blocks, const int32_t* starts, int32_t begin, int32_t end,
+                               const wl::Corners* mesh, const int32_t* order, float* boxes);
 
 // What compiled kernels call in place of the bodies of `_tree_ray` and `_tree_point` (`builtins/device/mesh.py`): the
 // face that is found, -1 for none. `nodes`, `places`, `corners` and `wide` are the words of a mesh's descriptor.

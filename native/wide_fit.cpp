@@ -1,4 +1,4 @@
-// Fills a block of faces with AVX2: what `fill` in wide_bvh.cpp does, for which see there. As wide_search.cpp, this
+// Fills blocks of faces with AVX2: what `fill_each` in refit.cpp does, for which see there. As wide_search.cpp, this
 // file is compiled for it, uses no inline function of a library, and is called only where the processor has AVX2.
 #include "wide_bvh.h"
 
@@ -16,8 +16,10 @@ inline V larger(V a, V b) { return _mm256_max_ps(a, b); }
 inline V square(V a) { return _mm256_mul_ps(a, a); }
 inline V sum(V a, V b, V c) { return _mm256_add_ps(_mm256_add_ps(a, b), c); }
 
+// A vector of two points, of three numbers each: no memory is touched behind them.
 inline V two(const float* a, const float* b) {
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
+    const __m128i three = _mm_setr_epi32(-1, -1, -1, 0);
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_maskload_ps(a, three)), _mm_maskload_ps(b, three), 1);
 }
 
 // Transposes both halves of four vectors.
@@ -57,36 +59,25 @@ inline V degenerate(const V* p) {
     return _mm256_cmp_ps(sum(square(x), square(y), square(z)), least, _CMP_NGT_UQ);
 }
 
-// Writes the first three of four rows as vectors of a face each.
-inline void store_corners(const V* rows, float (*to)[4]) {
-    V made[4] = {rows[0], rows[1], rows[2], _mm256_setzero_ps()};
-    transpose(made[0], made[1], made[2], made[3]);
-    for (int k = 0; k < 4; ++k) {
-        _mm_store_ps(to[k], _mm256_castps256_ps128(made[k]));
-        _mm_store_ps(to[k + 4], _mm256_extractf128_ps(made[k], 1));
-    }
+// Asks for the corners' numbers of faces that come soon: some of a block's, as there are not always 8.
+inline void prefetch(const wl::Corners& mesh, const int32_t* order) {
+    for (int k = 0; k < 6; ++k) __builtin_prefetch(mesh.indices + 3 * int64_t{order[k]});
 }
 
-}  // namespace
-
-}  // namespace wl
-
-extern "C" {
-
-void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, const int32_t* faces, int32_t count,
-                   wl::FaceBoxes* boxes) {
-    using namespace wl;
-    const float* at[3][kWide];
-    alignas(32) int32_t numbers[kWide];
+// Takes the corners of a block's faces, and finds their boxes. Eight are written, and a number more.
+inline void fill(wl::FaceBlock& block, const wl::Corners& mesh, const int32_t* faces, int32_t count, float* boxes) {
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i there = _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes);
+    // Lanes without a face take the first one, and are made NaN below.
+    const __m256i number = _mm256_blendv_epi8(_mm256_set1_epi32(faces[0]), _mm256_maskload_epi32(faces, there), there);
+    alignas(32) int32_t numbers[wl::kWide];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(numbers), number);
+    const float* at[3][wl::kWide];
 #pragma GCC unroll 8
-    for (int k = 0; k < kWide; ++k) {  // no branches: lanes without a face take the first one, and are made NaN below
-        numbers[k] = faces[k < count ? k : 0];
-        const int32_t* corners = mesh->indices + 3 * int64_t{numbers[k]};
+    for (int k = 0; k < wl::kWide; ++k) {
+        const int32_t* corners = mesh.indices + 3 * int64_t{numbers[k]};
 #pragma GCC unroll 3
-        for (int c = 0; c < 3; ++c) {
-            const float* point = mesh->points + 3 * int64_t{corners[c]};
-            at[c][k] = corners[c] == mesh->last ? mesh->padded : point;
-        }
+        for (int c = 0; c < 3; ++c) at[c][k] = mesh.points + 3 * int64_t{corners[c]};
     }
     V rows[9], lower[3], upper[3];
     for (int axis = 0; axis < 3; ++axis) lower[axis] = all(__builtin_inff()), upper[axis] = all(-__builtin_inff());
@@ -100,18 +91,41 @@ void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, const int32_t*
             upper[axis] = _mm256_max_ps(row[axis], upper[axis]);
         }
     }
-    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m256i there = _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes);
     const V none = all(__builtin_nanf(""));
     for (int k = 0; k < 9; ++k) {
-        _mm256_stream_ps(block->corner[k], _mm256_blendv_ps(none, rows[k], _mm256_castsi256_ps(there)));
+        _mm256_stream_ps(block.corner[k], _mm256_blendv_ps(none, rows[k], _mm256_castsi256_ps(there)));
     }
-    const __m256i number = _mm256_load_si256(reinterpret_cast<const __m256i*>(numbers));
     const __m256i marked = _mm256_xor_si256(number, _mm256_castps_si256(degenerate(rows)));
-    const __m256i made = _mm256_blendv_epi8(_mm256_set1_epi32(kNoFace), marked, there);
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(block->face), made);
-    store_corners(lower, boxes->lower);
-    store_corners(upper, boxes->upper);
+    const __m256i made = _mm256_blendv_epi8(_mm256_set1_epi32(wl::kNoFace), marked, there);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(block.face), made);
+    V low[4] = {lower[0], lower[1], lower[2], upper[0]}, high[4] = {upper[0], upper[1], upper[2], upper[2]};
+    transpose(low[0], low[1], low[2], low[3]);
+    transpose(high[0], high[1], high[2], high[3]);
+#pragma GCC unroll 8
+    for (int k = 0; k < wl::kWide; ++k) {  // in this order: the next one overwrites the last number
+        const V l = low[k % 4], h = high[k % 4];
+        _mm_storeu_ps(boxes + 6 * k, k < 4 ? _mm256_castps256_ps128(l) : _mm256_extractf128_ps(l, 1));
+        _mm_storeu_ps(boxes + 6 * k + 3, k < 4 ? _mm256_castps256_ps128(h) : _mm256_extractf128_ps(h, 1));
+    }
+}
+
+}  // namespace
+
+}  // namespace wl
+
+extern "C" {
+
+void wl_fill_blocks(wl::FaceBlock* blocks, const int32_t* starts, int32_t begin, int32_t end, const wl::Corners* mesh,
+                    const int32_t* order, float* boxes) {
+    constexpr int32_t kAhead = 8 * wl::kWide;
+    const wl::Corners of = *mesh;
+    const int32_t stop = starts[end];
+    for (int32_t b = begin; b < end; ++b) {
+        const int32_t first = starts[b];
+        if (first + kAhead + wl::kWide < stop) wl::prefetch(of, order + first + kAhead);
+        float* to = boxes + 6 * int64_t{first - starts[begin]};
+        wl::fill(blocks[b], of, order + first, starts[b + 1] - first, to);
+    }
 }
 
 }  // extern "C"

@@ -366,6 +366,7 @@ def widen_bvh(
     wide_count: int,
     places: Array,
     blocks: Array,
+    starts: Array,
     block_count: int,
     /,
 ) -> None: ...
@@ -378,6 +379,7 @@ def fit_faces(
     wide: Array,
     wide_count: int,
     blocks: Array,
+    starts: Array,
     block_count: int,
     points: Array,
     point_count: int,

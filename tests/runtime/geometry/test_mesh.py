@@ -367,38 +367,3 @@ P, F = wp.zeros(3, dtype=wp.vec3), wp.array([0, 1, 2], dtype=int)
 def test_mistakes(make, error, message):
     with pytest.raises(error, match=message):
         make()
-
-
-@pytest.mark.parametrize(("faces", "leaf_size"), [(1, 4), (8, 8), (9, 1), (700, 4)])
-def test_a_refit_gives_all_boxes_and_corners(faces, leaf_size):
-    """Also of the last point, after which there is no memory, of NaN, and of faces that were or become degenerate."""
-    rng = np.random.default_rng(faces)
-    x = rng.normal(size=(faces + 2, 3)).astype(np.float32)
-    corners = rng.integers(0, len(x), (faces, 3)).astype(np.int32)
-    corners[0] = 0, 1, len(x) - 1
-    points = wp.array(x, dtype=wp.vec3)
-    mesh = wp.Mesh(points, wp.array(corners.ravel(), dtype=int), bvh_leaf_size=leaf_size)
-    x = rng.normal(size=x.shape).astype(np.float32)
-    x[0, 1] = np.nan
-    points.assign(x)
-    mesh.refit()
-
-    tree, order = mesh._tree, mesh._tree.order.numpy()
-    moved = x[corners[order]]
-    low, high = np.nanmin(moved, 1), np.nanmax(moved, 1)
-    np.testing.assert_array_equal(tree.boxes.numpy().reshape(-1, 6), np.concatenate([low, high], 1))
-    nodes = tree.nodes.numpy()[: 8 * tree.node_count].reshape(-1, 8)
-    skip, first = nodes.view(np.int32)[:, 6:].T
-    starts = np.cumsum(np.where(first >= 0, skip, 0)) - np.where(first >= 0, skip, 0)
-    for i, node in enumerate(nodes):
-        end = first[i] + skip[i] if first[i] >= 0 else (starts[skip[i]] if skip[i] < len(nodes) else faces)
-        items = slice(starts[i], end)
-        np.testing.assert_array_equal(node[:6], np.concatenate([low[items].min(0), high[items].max(0)]))
-    blocks = mesh._faces.blocks.numpy().reshape(-1, 10, 8)
-    at, lane = np.divmod(mesh._faces.places.numpy(), 80)
-    np.testing.assert_array_equal(blocks[at, :9, lane], moved.reshape(-1, 9))
-    found = blocks.view(np.int32)[at, 9, lane]
-    np.testing.assert_array_equal(np.where(found < 0, ~found, found), order)
-    edges = moved.astype(np.float64) - moved[:, :1]
-    area = np.linalg.norm(np.cross(edges[:, 1], edges[:, 2]), axis=1)
-    np.testing.assert_array_equal(found < 0, ~(area > 1e-5))

@@ -1,6 +1,7 @@
 """``wp.Bvh``: boxes in a tree, to find those that meet a box, a ray, a capsule or a sphere.
 
-Trees are built and refitted by ``native/bvh.cpp`` on the CPU, by kernels on CUDA devices (``device_tree.py``).
+On the CPU, trees are built by ``native/bvh.cpp`` and refitted by ``native/refit.cpp``; on CUDA devices, kernels do both
+(``device_tree.py``).
 """
 
 from __future__ import annotations
@@ -128,6 +129,7 @@ class FaceTree:
     Attributes:
         places: Where in the blocks each face of the tree's order is.
         blocks: The corners of up to 8 faces each.
+        starts: The first face of each block, by its place in the tree's order, then the number of faces.
         wide: The nodes of the wide tree.
     """
 
@@ -137,14 +139,15 @@ class FaceTree:
         self.places = new_array(element_type(int32), (tree.count,), tree.device, zero=False)
         self.blocks = new_array(element_type(float32), (80 * self.block_count,), tree.device, zero=False)
         self.wide = new_array(element_type(float32), (64 * self.wide_count,), tree.device, zero=False)
-        nodes, wide, blocks = (tree.nodes, tree.node_count), (self.wide, self.wide_count), self.blocks
-        _native.widen_bvh(*nodes, tree.order, tree.count, *wide, self.places, blocks, self.block_count)
+        self.starts = new_array(element_type(int32), (self.block_count + 1,), tree.device, zero=False)
+        nodes, wide, blocks = (tree.nodes, tree.node_count), (self.wide, self.wide_count), (self.blocks, self.starts)
+        _native.widen_bvh(*nodes, tree.order, tree.count, *wide, self.places, *blocks, self.block_count)
 
     def fit(self, points: array, indices: array) -> None:
         """Fit it and the tree to points that have moved."""
         tree = self.tree
         of_tree = tree.nodes, tree.node_count, tree.order, tree.boxes, tree.count
-        of_faces = self.wide, self.wide_count, self.blocks, self.block_count
+        of_faces = self.wide, self.wide_count, self.blocks, self.starts, self.block_count
         _native.fit_faces(*of_tree, *of_faces, points, points.size, indices)
 
 
