@@ -202,9 +202,9 @@ class _Lanes:
                 return _OUTLINED + self.block(o.callee.body)
             case ops.Search() if lane_search(o.fn, [v.type for v in o.args]):
                 return _SIDE_BY_SIDE * self.width(o)
-            case ops.Search():
+            case ops.Search() if o.fn != "_bvh_next_in_box":  # a step of a walk, which lanes don't speed up
                 return _LANE_SEARCH * self.width(o)
-            case ops.AtomicCas() | ops.Native() | ops.Outlined():
+            case ops.AtomicCas() | ops.Native() | ops.Search() | ops.Outlined():
                 return (_scalar_op(o) + 2.0 * len(o.operands())) * self.width(o)
             case ops.Check():
                 return 2.0
