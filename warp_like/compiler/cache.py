@@ -92,7 +92,7 @@ def _write(name: str, data: bytes) -> None:
         unique = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.part")
         handle = os.open(unique, _NEW, 0o600)
         temporary = unique
-        with open(handle, "wb", buffering=0) as f:
+        with open(handle, "wb") as f:
             f.write(data)
         if mode != 0o600:
             os.chmod(temporary, mode)
