@@ -92,7 +92,7 @@ def _write(name: str, data: bytes) -> None:
         unique = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.part")
         handle = os.open(unique, _NEW, 0o600)
         temporary = unique
-        with open(handle, "wb", buffering=0) as f:
+        with open(handle, "wb") as f:
             f.write(data)
         if mode != 0o600:
             os.chmod(temporary, mode)
@@ -128,7 +128,7 @@ def _place(name: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def compiler_fingerprint() -> str:
-    """Return a hash that changes with the compiler: Python, our files' sizes and times, and llvmlite's version.
+    """Return a hash that changes whenever the compiler does: Python, our files' sizes and times, llvmlite's version.
 
     The native extension is one of the files: it has LLVM's passes for objects. Where all of our files have one time, as
     in packages that are built reproducibly, another version may have the same sizes: then their contents count.
@@ -144,22 +144,29 @@ def compiler_fingerprint() -> str:
 
 def _facts_about(package: str, extension: str) -> list[str]:
     """Facts about the compiler's files in the folder ``package`` and about the native extension."""
-    found = [file for floor in _COMPILER_FLOORS for file in _files(package, floor)]
-    facts = [_fact(name, status) for name, status in [*found, ("native", os.stat(extension))]]
-    if len({status.st_mtime_ns for _, status in found}) == 1:
-        facts += [_content(name, f"{package}/{name}") for name, _ in found] + [_content("native", extension)]
+    times: set[int] = set()
+    facts = [fact for floor in _COMPILER_FLOORS for fact in _files(package, floor, times)]
+    if len(times) == 1:
+        facts += [_content(name, f"{package}/{name}") for name in [fact.split(" ")[0] for fact in facts]]
+        facts.append(_content("native", extension))
+    facts.append(_fact("native", os.stat(extension)))
     return facts
 
 
-def _files(package: str, folder: str) -> list[tuple[str, os.stat_result]]:
-    """The files in a folder of the package and below, with their status."""
+def _files(package: str, folder: str, times: set[int]) -> list[str]:
+    """Facts about the files in a folder of the package and below, which differ between versions of these files.
+
+    The times of their last changes are added to ``times``.
+    """
     found = []
     with os.scandir(f"{package}/{folder}") as entries:
         for entry in entries:
             if entry.name.endswith((".py", ".h")):
-                found.append((f"{folder}/{entry.name}", entry.stat()))
+                status = entry.stat()
+                times.add(status.st_mtime_ns)
+                found.append(_fact(f"{folder}/{entry.name}", status))
             elif entry.name != "__pycache__" and entry.is_dir():
-                found += _files(package, f"{folder}/{entry.name}")
+                found += _files(package, f"{folder}/{entry.name}", times)
     return found
 
 
