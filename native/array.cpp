@@ -5,6 +5,7 @@
 #include "bulk.h"
 #include "dlpack.h"
 #include "export.h"
+#include "make.h"
 #include "structmember.h"
 #include "tensor_memory.h"
 
@@ -345,7 +346,7 @@ int array_getbuffer(PyObject* object, Py_buffer* view, int flags) {
         return refuse_buffer(view, "the buffer protocol has no format for bfloat16");
     }
     if (self->readonly && (flags & PyBUF_WRITABLE)) return refuse_buffer(view, "the array is read-only");
-    if (!require_memory(self)) {
+    if (!require_elements(self)) {
         view->obj = nullptr;
         return -1;
     }

@@ -203,8 +203,8 @@ PyObject* symbols(PyObject*, PyObject*) {
                       put_address(d, "wl_print_u64", wl_print_u64) && put_address(d, "wl_print_f64", wl_print_f64) &&
                       put_address(d, "wl_print_str", wl_print_str) && put_address(d, "wl_print_end", wl_print_end)
 #ifdef WL_WIDE_SEARCH
-                      && put_address(d, "wl_tree_ray", wl_tree_ray) && put_address(d, "wl_tree_point", wl_tree_point) &&
-                      put_address(d, "wl_next_in_box", wl_next_in_box)
+                      && put_address(d, "wl_tree_ray", wl_tree_ray) && put_address(d, "wl_tree_rays", wl_tree_rays) &&
+                      put_address(d, "wl_tree_point", wl_tree_point) && put_address(d, "wl_next_in_box", wl_next_in_box)
 #endif
         ;
     return done ? dict.release() : nullptr;

@@ -81,11 +81,11 @@ bool read_grid(PyObject* dim, Grid* grid, const char** why) {
 
 namespace {
 
-// Whether one of the first `ndim` extents of the grid exceeds kMaxNarrow, so that tid() is an int64.
-bool is_wide(const Grid& grid, int ndim) {
-    if (grid.count <= kMaxNarrow) return false;
-    for (int i = 0; i < ndim; ++i) {
-        if (grid.dims[i] > kMaxNarrow) return true;
+// Whether an extent for which the kernel asks an index is so large that tid() is an int64.
+bool is_wide(const Grid& grid, const Dispatcher* self) {
+    if (grid.count <= self->most_narrow) return false;
+    for (int i = 0; i < self->tid_ndim; ++i) {
+        if (grid.dims[i] > self->most_narrow) return true;
     }
     return false;
 }
@@ -105,7 +105,7 @@ Variant* select_variant(Dispatcher* self, const Grid& grid, const Arguments& arg
     } else if (contiguous && !self->signature->non_atomic.empty()) {
         sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count, self->deterministic).fits;
     }
-    return &self->variants[contiguous][is_wide(grid, self->tid_ndim)][sums];
+    return &self->variants[contiguous][is_wide(grid, self)][sums];
 }
 
 bool reaches_too_far(const Variant* variant, const Grid& grid, const Arguments& arguments) {

@@ -51,6 +51,7 @@ struct Dispatcher {
     int block_dim;              // on CUDA, the threads of a block, where the launch does not say and the kernel allows
     long long unrecorded;       // launches that no tape has seen
     int tid_ndim;               // how many indices the kernel asks for; kMaxDims where it does not ask
+    int most_narrow;            // the largest extent for which tid() is an int32
     char shares_indices;        // for grids that have more dimensions than that, and for no others
     char order_dependent;       // what the kernel computes depends on the order in which its threads run, sums apart
     char non_associative;       // its sums do: they are of floats

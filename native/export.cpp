@@ -6,6 +6,7 @@
 #include "alloc.h"
 #include "array.h"
 #include "dlpack.h"
+#include "make.h"
 #include "numpy_abi.h"
 #include "tensor_memory.h"
 #include "torch_abi.h"
@@ -162,7 +163,7 @@ PyObject* dlpack_capsule(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     const int copied = nargs > 2 ? PyObject_IsTrue(args[2]) : 0;
     if (versioned < 0 || copied < 0) return nullptr;
     Array* array = reinterpret_cast<Array*>(args[0]);
-    if (!require_memory(array)) return nullptr;
+    if (!require_elements(array)) return nullptr;
     Element element{};
     if (!Element::decode(array->type_code, &element)) {
         PyErr_SetString(PyExc_BufferError, "DLPack has no dtype for the array's elements");
@@ -270,7 +271,7 @@ PyObject* tensor_over(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     Array* array = reinterpret_cast<Array*>(args[0]);
     PyObject *cls = args[1], *attribute = args[2], *value = args[3];
     Element element{};
-    if (!require_memory(array)) return nullptr;
+    if (!require_elements(array)) return nullptr;
     if (!Element::decode(array->type_code, &element) || !is_shareable(array, element)) Py_RETURN_NONE;
     const TensorType* found = find_tensor_type(reinterpret_cast<PyTypeObject*>(cls));
     if (!found || (!found->reader && !found->api->managed_tensor_to_py_object_no_sync)) Py_RETURN_NONE;
@@ -315,7 +316,7 @@ PyObject* numpy_of(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     const bool scalars = nargs == 0 && Element::decode(array->type_code, &element);
     if (array->type_code == kUnbound || array->device_type != kDLCPU || !array->data || (!nargs && !scalars))
         Py_RETURN_NONE;
-    if (!require_memory(array)) return nullptr;
+    if (!require_elements(array)) return nullptr;
     const Ref dtype = scalars ? numpy_dtype(element.scalar) : nargs ? Ref::borrow(args[0]) : Ref();
     if (!dtype) Py_RETURN_NONE;
     const NewNdArray wanted{

@@ -10,6 +10,7 @@
 #include "current_device.h"
 #include "dlpack.h"
 #include "numpy_abi.h"
+#include "recorder.h"
 #include "scalar.h"
 #include "tensor_memory.h"
 
@@ -217,6 +218,15 @@ Ref shared_array(PyObject* object, PyObject* dtype, bool leaf) {
     return result;
 }
 
+bool require_elements(Array* array) {
+    if (!require_memory(array)) return false;
+    PyTypeObject* cls = Py_TYPE(array);
+    if (reinterpret_cast<PyObject*>(cls) == array_class) return true;
+    static PyObject* const name = PyUnicode_InternFromString("_no_elements");
+    if (!PyObject_HasAttr(reinterpret_cast<PyObject*>(cls), name)) return true;
+    return static_cast<bool>(Ref(PyObject_CallMethodNoArgs(reinterpret_cast<PyObject*>(array), name)));
+}
+
 namespace {
 
 PyObject* declined() {
@@ -224,9 +234,10 @@ PyObject* declined() {
     Py_RETURN_NONE;
 }
 
-// Of a NumPy array; null, with or without an exception, where Python has to see to it.
+// Of a NumPy array; null, with or without an exception, where Python has to see to it: a graph writes the elements
+// again.
 Ref copied_array(PyObject* object, PyObject* dtype) {
-    if (!is_plain_ndarray(object)) return Ref();
+    if (!is_plain_ndarray(object) || captured_graph()) return Ref();
     Ref result(over_memory(object, dtype));
     Array* array = reinterpret_cast<Array*>(result.get());
     if (!array || !array->contiguous) return Ref();

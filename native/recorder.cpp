@@ -58,6 +58,8 @@ PyTypeObject RecorderType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 PyObject* active_recorder() { return taking.active; }
 
+PyObject* captured_graph() { return taking.graph; }
+
 bool launches_are_held() { return held; }
 
 bool register_recorder(PyObject* module) {

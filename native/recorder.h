@@ -9,6 +9,9 @@ namespace wl {
 // The tape, or what captures launches in its place, that is active in this thread; borrowed, null when there is none.
 PyObject* active_recorder();
 
+// The graph that this thread captures; borrowed, null when there is none.
+PyObject* captured_graph();
+
 // Whether captures, timings or settings have to see every launch.
 bool launches_are_held();
 

@@ -66,6 +66,8 @@ extern "C" void wl_fill_block(wl::FaceBlock* block, const wl::Corners* mesh, con
 extern "C" {
 int32_t wl_tree_ray(uint64_t nodes, uint64_t places, uint64_t corners, uint64_t wide, int32_t node_count, float x,
                     float y, float z, float dx, float dy, float dz, float max_t, int32_t root, int32_t any);
+void wl_tree_rays(uint64_t nodes, uint64_t places, uint64_t corners, uint64_t wide, int32_t node_count, int32_t root,
+                  int32_t any, const float* rays, int32_t width, uint64_t lanes, int32_t* faces);
 int32_t wl_tree_point(uint64_t nodes, uint64_t places, uint64_t corners, uint64_t wide, int32_t node_count, float x,
                       float y, float z, float max_dist);
 int64_t wl_next_in_box(uint64_t nodes, uint64_t boxes, int32_t node, int32_t stop, int32_t current, int32_t end,

@@ -1,79 +1,34 @@
-// Searches of wide trees with AVX2. This file alone is compiled for it: code in it runs only where a kernel was
-// compiled for a processor that has AVX2 (`Inline.native` in `builtins/overload.py`). So it uses no inline function of
-// a library, which the linker could share with other files.
-//
-// Products are not fused with sums (see native/CMakeLists.txt), so that both faces of an edge see a ray on the same
-// side.
-#include "wide_bvh.h"
+// Searches for the face nearest to a point, and walks through the boxes that a box meets. Searches for rays are in
+// wide_rays.cpp.
+#include "wide_simd.h"
 
 #ifdef __AVX2__
-#include <immintrin.h>
 
 namespace wl {
 
 namespace {
 
-using V = __m256;
-
-constexpr float kInfinity = __builtin_inff();
-
-inline V all(float x) { return _mm256_set1_ps(x); }
-inline V load(const float* p) { return _mm256_load_ps(p); }
-inline V operator_and(V a, V b) { return _mm256_and_ps(a, b); }
-inline V less_equal(V a, V b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
-inline uint32_t bits_of(V mask) { return static_cast<uint32_t>(_mm256_movemask_ps(mask)); }
-inline V choose(V mask, V a, V b) { return _mm256_blendv_ps(b, a, mask); }
-inline bool finite(float x) { return __builtin_fabsf(x) < kInfinity; }
-
-inline __m256i load_words(const int32_t* p) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(p)); }
-inline void store_words(int32_t* p, __m256i x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x); }
-
-// A layer of a sorting network: of `k` and what it is compared with, lanes of `kLower` keep the smaller one.
-template <int kLower>
-inline __m256i layer(__m256i k, __m256i other) {
-    return _mm256_blend_epi32(_mm256_max_epi32(k, other), _mm256_min_epi32(k, other), kLower);
-}
-
-// The largest comes first. It takes no branches, which would be guessed wrong: the order of children is by chance.
-inline __m256i sort_descending(__m256i k) {
-    k = layer<0xAA>(k, _mm256_shuffle_epi32(k, 0xB1));
-    k = layer<0xCC>(k, _mm256_shuffle_epi32(k, 0x1B));
-    k = layer<0xAA>(k, _mm256_shuffle_epi32(k, 0xB1));
-    k = layer<0xF0>(k, _mm256_permute4x64_epi64(_mm256_shuffle_epi32(k, 0x1B), 0x4E));
-    k = layer<0xCC>(k, _mm256_shuffle_epi32(k, 0x4E));
-    return layer<0xAA>(k, _mm256_shuffle_epi32(k, 0xB1));
-}
-
-// Nodes that wait, the farthest of a parent's first. A key has the bits of the distance (never negative, so they are in
-// its order) but for the last three, in whose place is the number of the child: a distance that is a little too small,
-// so that no node is left out by it.
+// Nodes that wait, the farthest of a parent's first, with their keys.
 class Waiting {
   public:
     Waiting(const WideNode* nodes, const FaceBlock* blocks) : nodes_(nodes), blocks_(blocks) {}
     bool empty() const { return count_ == 0; }
     int32_t pop(float* distance) {
-        const int32_t bits = keys_[--count_] & ~kLanes;
-        __builtin_memcpy(distance, &bits, 4);
+        *distance = distance_of(keys_[--count_]);
         return children_[count_];
     }
-    // Lets the nearest child of a node come first, then the others: those of `mask`, at least one.
-    void push_children(uint32_t mask, V distances, const int32_t* child) {
-        const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-        const __m256i there = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(static_cast<int>(mask)), bit), bit);
-        __m256i key = _mm256_andnot_si256(_mm256_set1_epi32(kLanes), _mm256_castps_si256(distances));
-        key = _mm256_or_si256(key, lanes);
-        key = sort_descending(_mm256_blendv_epi8(_mm256_set1_epi32(INT32_MIN), key, there));  // others end up on top
+    // Lets the nearest child of a node come first, then the others: those in `met`, at least one.
+    void push_children(V met, V distances, const int32_t* child) {
+        const __m256i key = sorted_keys(distances, met);
         store_words(keys_ + count_, key);
         store_words(children_ + count_, _mm256_permutevar8x32_epi32(load_words(child), key));
         const int start = count_;
-        count_ += __builtin_popcount(mask);
+        count_ += __builtin_popcount(bits_of(met));
         // The nearest is read at once. Those after it are mostly visited, too.
         for (int i = count_ - 2; i >= start && i >= count_ - 1 - kPrefetched; --i) prefetch(children_[i]);
     }
 
   private:
-    static constexpr int32_t kLanes = kWide - 1;
     static constexpr int kPrefetched = 3;
 
     void prefetch(int32_t child) const {
@@ -89,194 +44,18 @@ class Waiting {
     int32_t keys_[kStack + kWide], children_[kStack + kWide];  // all lanes are written, also those that nobody counts
 };
 
-// ---- rays
-
-struct Ray {
-    float start[3], dir[3], reciprocal[3];
-    int axis[3];        // the one along which it is longest comes last
-    float shear[3];     // Woop, Benthin and Wald (2013), Watertight Ray/Triangle Intersection
-    bool along_planes;  // it may run along a box's side, so that a product of 0 must not end it
-
-    Ray(float x, float y, float z, float dx, float dy, float dz) : start{x, y, z}, dir{dx, dy, dz} {
-        int longest = 0;
-        if (__builtin_fabsf(dy) > __builtin_fabsf(dx)) longest = 1;
-        if (__builtin_fabsf(dz) > __builtin_fabsf(dir[longest])) longest = 2;
-        axis[0] = (longest + 1) % 3, axis[1] = (longest + 2) % 3, axis[2] = longest;
-        shear[0] = dir[axis[0]] / dir[longest], shear[1] = dir[axis[1]] / dir[longest], shear[2] = 1.0f / dir[longest];
-        along_planes = false;
-        for (int k = 0; k < 3; ++k) {
-            const float r = 1.0f / dir[k];
-            const bool safe = __builtin_fabsf(r) < 1.0e30f;
-            reciprocal[k] = safe ? r : r < 0 ? -1.0e30f : 1.0e30f;
-            along_planes |= !(__builtin_fabsf(dir[k]) > 1.0e-6f * __builtin_fabsf(dir[longest]));
-        }
-    }
-};
-
-// How far a ray is where it meets each face of a block before `nearest`, infinity for those that it does not meet.
-inline uint32_t meet(const FaceBlock& block, const Ray& ray, float nearest, V* distance) {
-    V p[3][3];  // corner, turned axis
-    for (int corner = 0; corner < 3; ++corner) {
-        V c[3];
-        for (int k = 0; k < 3; ++k) {
-            c[k] = _mm256_sub_ps(load(block.corner[3 * corner + ray.axis[k]]), all(ray.start[ray.axis[k]]));
-        }
-        p[corner][0] = _mm256_sub_ps(c[0], _mm256_mul_ps(all(ray.shear[0]), c[2]));
-        p[corner][1] = _mm256_sub_ps(c[1], _mm256_mul_ps(all(ray.shear[1]), c[2]));
-        p[corner][2] = c[2];
-    }
-    const V zero = _mm256_setzero_ps();
-    V side[3];
-    for (int k = 0; k < 3; ++k) {
-        const auto& a = p[(k + 2) % 3];  // u is on the other side of the edge from the second corner to the third
-        const auto& b = p[(k + 1) % 3];
-        side[k] = _mm256_sub_ps(_mm256_mul_ps(a[0], b[1]), _mm256_mul_ps(a[1], b[0]));
-    }
-    V on_edge = zero;
-    for (const V& s : side) on_edge = _mm256_or_ps(on_edge, _mm256_cmp_ps(s, zero, _CMP_EQ_OQ));
-    if (bits_of(on_edge)) {  // in float64, where the products are exact
-        for (int k = 0; k < 3; ++k) {
-            const auto& a = p[(k + 2) % 3];
-            const auto& b = p[(k + 1) % 3];
-            alignas(32) float exact[kWide];
-            for (int half = 0; half < 2; ++half) {
-                auto wide = [half](V v) {
-                    return _mm256_cvtps_pd(half ? _mm256_extractf128_ps(v, 1) : _mm256_castps256_ps128(v));
-                };
-                const __m256d s =
-                    _mm256_sub_pd(_mm256_mul_pd(wide(a[0]), wide(b[1])), _mm256_mul_pd(wide(a[1]), wide(b[0])));
-                _mm_store_ps(exact + 4 * half, _mm256_cvtpd_ps(s));
-            }
-            side[k] = choose(on_edge, load(exact), side[k]);
-        }
-    }
-    const V det = _mm256_add_ps(_mm256_add_ps(side[0], side[1]), side[2]);
-    const V least = _mm256_min_ps(_mm256_min_ps(side[0], side[1]), side[2]);
-    const V most = _mm256_max_ps(_mm256_max_ps(side[0], side[1]), side[2]);
-    V inside = _mm256_or_ps(_mm256_cmp_ps(least, zero, _CMP_GE_OQ), _mm256_cmp_ps(most, zero, _CMP_LE_OQ));
-    inside = operator_and(inside, _mm256_cmp_ps(det, zero, _CMP_NEQ_OQ));
-    if (!bits_of(inside)) return 0;
-    const V scale = all(ray.shear[2]);
-    V t = _mm256_mul_ps(side[0], _mm256_mul_ps(scale, p[0][2]));
-    t = _mm256_add_ps(t, _mm256_mul_ps(side[1], _mm256_mul_ps(scale, p[1][2])));
-    t = _mm256_add_ps(t, _mm256_mul_ps(side[2], _mm256_mul_ps(scale, p[2][2])));
-    t = _mm256_div_ps(t, det);
-    inside = operator_and(inside, _mm256_cmp_ps(t, zero, _CMP_GE_OQ));
-    *distance = t;
-    return bits_of(operator_and(inside, _mm256_cmp_ps(t, all(nearest), _CMP_LT_OQ)));
-}
-
-// Keeps the nearest of the faces in `lanes`, and says whether there is one.
-inline bool keep_nearest(const FaceBlock& block, uint32_t lanes, V distances, float* nearest, int32_t* face) {
-    if (!lanes) return false;
+// Keeps the nearest of the faces in `lanes`.
+inline void keep_nearest(const FaceBlock& block, uint32_t lanes, V distances, float* nearest, int32_t* face) {
+    if (!lanes) return;
     alignas(32) float distance[kWide];
     _mm256_store_ps(distance, distances);
-    bool found = false;
     for (; lanes; lanes &= lanes - 1) {
         const int i = __builtin_ctz(lanes);
         if (distance[i] < *nearest) {
             *nearest = distance[i];
-            *face = block.face[i] < 0 ? ~block.face[i] : block.face[i];
-            found = true;
+            *face = block.face[i];
         }
     }
-    return found;
-}
-
-struct Planes {
-    int near[3], far[3];  // which rows of a node's boxes a ray meets first, and last
-
-    explicit Planes(const Ray& ray) {
-        for (int k = 0; k < 3; ++k) {
-            const bool back = ray.reciprocal[k] < 0;
-            near[k] = back ? 3 + k : k;
-            far[k] = back ? k : 3 + k;
-        }
-    }
-};
-
-// Which children of a node a ray meets before `nearest`, and where it comes in. Rounding must not lose one.
-template <bool kAlongPlanes>
-inline uint32_t enter(const WideNode& node, const Ray& ray, const Planes& planes, float nearest, V* distance) {
-    V near = _mm256_setzero_ps(), far = all(kInfinity);
-    for (int k = 0; k < 3; ++k) {
-        const V start = all(ray.start[k]), reciprocal = all(ray.reciprocal[k]);
-        const V to_near = _mm256_sub_ps(load(node.lower[0] + kWide * planes.near[k]), start);
-        const V to_far = _mm256_sub_ps(load(node.lower[0] + kWide * planes.far[k]), start);
-        near = _mm256_max_ps(_mm256_mul_ps(to_near, reciprocal), near);
-        V leaving = _mm256_mul_ps(to_far, reciprocal);
-        if (kAlongPlanes) {  // a ray that starts on the plane may run along it, in the box
-            leaving = choose(_mm256_cmp_ps(to_far, _mm256_setzero_ps(), _CMP_EQ_OQ), all(kInfinity), leaving);
-        }
-        far = _mm256_min_ps(leaving, far);
-    }
-    const V met = less_equal(near, _mm256_mul_ps(far, all(1.0000005f)));
-    near = _mm256_mul_ps(near, all(0.9999995f));
-    *distance = near;
-    return bits_of(operator_and(met, less_equal(near, all(nearest))));
-}
-
-template <bool kAlongPlanes>
-int32_t ray_search(const WideNode* nodes, const FaceBlock* blocks, const Ray& ray, float nearest, bool any) {
-    const Planes planes(ray);
-    Waiting waiting(nodes, blocks);
-    int32_t face = -1, at = 0;
-    for (;;) {
-        if (at >= 0) {
-            const WideNode& node = nodes[at];
-            V distance;
-            uint32_t met = enter<kAlongPlanes>(node, ray, planes, nearest, &distance);
-            if (met && !(met & (met - 1))) {
-                at = node.child[__builtin_ctz(met)];
-                continue;
-            }
-            if (met) waiting.push_children(met, distance, node.child);
-        } else {
-            V distance;
-            const uint32_t met = meet(blocks[~at], ray, nearest, &distance);
-            if (keep_nearest(blocks[~at], met, distance, &nearest, &face) && any) return face;
-        }
-        float distance;
-        do {
-            if (waiting.empty()) return face;
-            at = waiting.pop(&distance);
-        } while (distance > nearest);
-    }
-}
-
-// Below a node of the binary tree: in the order of the nodes.
-int32_t ray_below(const BinaryNode* nodes, const int32_t* places, const FaceBlock* blocks, int32_t root, const Ray& ray,
-                  float nearest, bool any) {
-    int32_t face = -1;
-    const int32_t stop = nodes[root].first >= 0 ? root + 1 : nodes[root].skip;
-    for (int32_t i = root; i < stop;) {
-        const BinaryNode& node = nodes[i];
-        float near = 0, far = kInfinity;
-        for (int k = 0; k < 3; ++k) {
-            const bool back = ray.reciprocal[k] < 0;
-            const float to_near = (back ? node.upper[k] : node.lower[k]) - ray.start[k];
-            const float to_far = (back ? node.lower[k] : node.upper[k]) - ray.start[k];
-            const float s = to_near * ray.reciprocal[k];
-            const float t = to_far == 0 ? kInfinity : to_far * ray.reciprocal[k];
-            near = s > near ? s : near;
-            far = t < far ? t : far;
-        }
-        const bool met = far * 1.0000005f >= near && near * 0.9999995f <= nearest;
-        if (node.first < 0) {
-            i = met ? i + 1 : node.skip;
-            continue;
-        }
-        if (met) {  // all faces of a leaf are neighbours in one block
-            const int32_t place = places[node.first];
-            const FaceBlock& block = blocks[place / kBlockWords];
-            V distance;
-            const uint32_t own = ((1u << node.skip) - 1) << place % kBlockWords;
-            const uint32_t hit = meet(block, ray, nearest, &distance) & own;
-            if (keep_nearest(block, hit, distance, &nearest, &face) && any) return face;
-        }
-        ++i;
-    }
-    return face;
 }
 
 // ---- points
@@ -374,12 +153,13 @@ int32_t point_search(const WideNode* nodes, const FaceBlock* blocks, const float
                 sum = _mm256_add_ps(sum, _mm256_mul_ps(d, d));
             }
             // A box at the same distance may hold a face that is nearer by rounding.
-            const uint32_t met = bits_of(less_equal(sum, all(nearest)));
+            const V near = less_equal(sum, all(nearest));
+            const uint32_t met = bits_of(near);
             if (met && !(met & (met - 1))) {
                 at = node.child[__builtin_ctz(met)];
                 continue;
             }
-            if (met) waiting.push_children(met, sum, node.child);
+            if (met) waiting.push_children(near, sum, node.child);
         } else {
             const FaceBlock& block = blocks[~at];
             const V d = distances_sq(block, x);
@@ -419,33 +199,11 @@ int64_t packed(int32_t node, int32_t item) {
     return static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(node)) << 32 | static_cast<uint32_t>(item));
 }
 
-template <typename T>
-const T* at_address(uint64_t address) {
-    return reinterpret_cast<const T*>(static_cast<uintptr_t>(address));
-}
-
 }  // namespace
 
 }  // namespace wl
 
 extern "C" {
-
-int32_t wl_tree_ray(uint64_t nodes, uint64_t places, uint64_t corners, uint64_t wide, int32_t node_count, float x,
-                    float y, float z, float dx, float dy, float dz, float max_t, int32_t root, int32_t any) {
-    using namespace wl;
-    if (node_count <= 0) return -1;
-    if (!(finite(x) && finite(y) && finite(z) && finite(dx) && finite(dy) && finite(dz))) return -1;
-    if (dx == 0 && dy == 0 && dz == 0) return -1;
-    const Ray ray(x, y, z, dx, dy, dz);
-    const auto* blocks = at_address<FaceBlock>(corners);
-    if (root > 0 && root < node_count) {
-        return ray_below(at_address<BinaryNode>(nodes), at_address<int32_t>(places), blocks, root, ray, max_t,
-                         any != 0);
-    }
-    const auto* tree = at_address<WideNode>(wide);
-    return ray.along_planes ? ray_search<true>(tree, blocks, ray, max_t, any != 0)
-                            : ray_search<false>(tree, blocks, ray, max_t, any != 0);
-}
 
 int32_t wl_tree_point(uint64_t, uint64_t, uint64_t corners, uint64_t wide, int32_t node_count, float x, float y,
                       float z, float max_dist) {

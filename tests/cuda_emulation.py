@@ -445,7 +445,7 @@ class _Team:
 
 def _for_the_host(text: str, entry: str) -> str:
     text = re.sub(r'^target triple = ".*"$', f'target triple = "{host_target().triple}"', text, flags=re.MULTILINE)
-    text = re.sub(r"addrspacecast \(ptr addrspace\(4\) (@[\w.]+) to ptr\)", r"\1", text)
+    text = re.sub(r"addrspacecast \(ptr addrspace\(\d\) (@[\w.]+) to ptr\)", r"\1", text)
     text = re.sub(r" addrspace\(\d\)", "", text).replace("= addrspacecast ptr", "= bitcast ptr")
     text = text.replace("define ptx_kernel void", "define void")
     text = text.replace("ptr %ctx) #", "ptr %ctx, ptr %stack, i64 %capacity) #")

@@ -5,9 +5,7 @@ dtype (NumPy scalars, so float32 rounds after each operation and integers wrap).
 code: an array index out of range, a pop that does not match its push, and a loop that does not end are
 errors.
 
-Scalars are NumPy scalars, vec, mat and quat NumPy arrays that nobody changes in place, structs tuples. A bfloat16
-is held as a float32 that is rounded after each operation; an array of bfloat16 may be given as uint16 (bits) or
-float32. A tile of structs is an array of tuples.
+How values are held is in ``interpreter_values.py``.
 """
 
 from __future__ import annotations
@@ -22,12 +20,24 @@ from typing import Any
 import numpy as np
 
 import warp_like.builtins  # noqa: F401  (fills the registry)
+from tests.interpreter_values import (
+    anything,
+    argument,
+    bits_to_bfloat16,
+    cast_scalar,
+    coerce,
+    form_of,
+    formed,
+    has_fields,
+    numpy_dtype,
+    uniform,
+)
 from warp_like.base.faults import FAULTS
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import Elementwise, Expand, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Scalar, Struct, Tile, Type, bfloat16, element_count, element_shape, scalar_of
+from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_count, element_shape, scalar_of
 from warp_like.passes.bodies import body_of
 from warp_like.values.struct import structured_dtype
 
@@ -56,7 +66,7 @@ def run(
         printed: Receives the text of each ``print``.
         max_steps: Ops that the whole launch may execute.
     """
-    values = [_argument(a, p.type) for a, p in zip(args, function.params, strict=True)]
+    values = [argument(a, p.type) for a, p in zip(args, function.params, strict=True)]
     budget = [max_steps]
     known: dict[Op, Any] = {}
     with np.errstate(all="ignore"):
@@ -71,106 +81,12 @@ def run(
 
 def evaluate(function: Function, args: Sequence[Any], max_steps: int = MAX_STEPS) -> Any:
     """Return the results of a function (role ``func``): one value, a tuple of several, or None."""
-    values = [_argument(a, p.type) for a, p in zip(args, function.params, strict=True)]
+    values = [argument(a, p.type) for a, p in zip(args, function.params, strict=True)]
     with np.errstate(all="ignore"):
         results = _Thread((0,), (1,), [], [max_steps]).call(function, values)
     if not results:
         return None
     return results[0] if len(results) == 1 else tuple(results)
-
-
-def numpy_dtype(t: Scalar) -> np.dtype[Any]:
-    """The dtype that values of ``t`` are computed in (float32 for bfloat16)."""
-    if t == bfloat16:
-        return np.dtype(np.float32)
-    return np.dtype(np.bool_) if t.is_bool else np.dtype(str(t))
-
-
-# --- converting ---------------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=4096)
-def _form(t: Type) -> tuple[np.dtype[Any], tuple[int, ...], bool, bool]:
-    """The dtype and shape of values of ``t``, whether they are rounded to bfloat16, and whether they are scalars."""
-    scalar = scalar_of(t)
-    if scalar is None:
-        raise TypeError(f"the interpreter has no values of {t}")
-    return numpy_dtype(scalar), element_shape(t), scalar == bfloat16, isinstance(t, Scalar)
-
-
-def coerce(value: Any, t: Type) -> Any:
-    """``value`` as a value of ``t``: the dtype, the shape, and bfloat16's rounding."""
-    return value if _has_fields(t) else _formed(value, _form(t))
-
-
-def _has_fields(t: Type) -> bool:
-    """Whether ``t`` is a struct or a tile of these; values of such types are what they were made of."""
-    return isinstance(t.dtype if isinstance(t, Tile) else t, Struct)
-
-
-def _uniform(value: Any, t: Type) -> Any:
-    """A value of ``t``, a vector, matrix or tile, whose elements are all ``value``; of structs an array of tuples."""
-    if not (isinstance(t, Tile) and isinstance(t.dtype, Struct)):
-        return coerce(np.broadcast_to(value, element_shape(t)), t)
-    made = np.empty(t.shape, object)
-    for at in np.ndindex(t.shape):
-        made[at] = value
-    return made
-
-
-def _anything(t: Type) -> Any:
-    """A value of ``t`` that no program may look at."""
-    if isinstance(t, Struct):
-        return tuple(_anything(f) for _, f in t.fields)
-    return _uniform(_anything(t.dtype) if isinstance(t, Tile) else 77, t)
-
-
-def _formed(value: Any, form: tuple[np.dtype[Any], tuple[int, ...], bool, bool]) -> Any:
-    dtype, shape, rounds, is_scalar = form
-    if is_scalar and type(value) is dtype.type and not rounds:
-        return value
-    made = np.asarray(value).astype(dtype).reshape(shape)
-    if rounds:
-        made = _round_bfloat16(made)
-    return made[()] if is_scalar else made
-
-
-def cast_scalar(x: Any, source: Scalar, to: Scalar) -> Any:
-    """Convert one number: saturating from float to integer, ``!= 0`` to bool, wrapping between integers."""
-    if to.is_bool:
-        return np.bool_(x != 0)
-    if source.is_float and to.is_int:
-        if np.isnan(x):
-            return numpy_dtype(to).type(0)
-        info = np.iinfo(numpy_dtype(to))
-        whole = int(np.clip(np.trunc(np.float64(x)), -1e30, 1e30))
-        return numpy_dtype(to).type(min(max(whole, info.min), info.max))
-    return coerce(x, to)
-
-
-def _round_bfloat16(x: np.ndarray) -> np.ndarray:
-    bits = np.ascontiguousarray(x, np.float32).reshape(x.shape).view(np.uint32).astype(np.uint64)
-    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    return np.where(np.isnan(x), np.float32(np.nan), rounded).astype(np.float32)
-
-
-def _bits_to_bfloat16(bits: np.ndarray) -> np.ndarray:
-    return (np.asarray(bits).astype(np.uint32) << 16).view(np.float32)
-
-
-def _argument(a: Any, t: Type) -> Any:
-    if not isinstance(t, Array):
-        return coerce(a, t)
-    a = a if isinstance(a, np.ndarray) else np.asarray(a)
-    if isinstance(t.dtype, Struct):
-        return a
-    shape, scalar = element_shape(t.dtype), scalar_of(t.dtype)
-    if scalar is None:
-        raise TypeError(f"the interpreter has no arrays of {t.dtype}")
-    fine = {numpy_dtype(scalar)} | ({np.dtype(np.uint16)} if scalar == bfloat16 else set())
-    if a.dtype not in fine or a.ndim != t.ndim + len(shape) or a.shape[t.ndim :] != shape:
-        raise TypeError(f"expected {t}, got an array of {a.dtype} with shape {a.shape}")
-    return a
 
 
 # --- execution ----------------------------------------------------------------------------------------------
@@ -188,7 +104,7 @@ class _Thread:
         known: dict[Op, Any] | None = None,
     ) -> None:
         self.thread = thread
-        self.dims = dims
+        self.dims = self.grid = dims  # vectors fold the last extents of the grid
         self.printed = printed
         self.budget = budget
         self.known = {} if known is None else known  # of ops that are the same for all threads: constants, meanings
@@ -250,7 +166,7 @@ def _bitcast(m: _Thread, o: ops.Bitcast, env: Env) -> list[Any]:
     if source == bfloat16:
         x = (x.view(np.uint32) >> 16).astype(np.uint16)
     if to == bfloat16:
-        return [_bits_to_bfloat16(x.view(np.uint16))[()]]
+        return [bits_to_bfloat16(x.view(np.uint16))[()]]
     return [x.view(numpy_dtype(to))[()]]
 
 
@@ -291,7 +207,7 @@ def _folded(m: _Thread, axis: int, ndim: int) -> int:
 
 
 def _grid_dim(m: _Thread, o: ops.GridDim, env: Env) -> list[Any]:
-    extents = m.dims[o.axis :] if o.axis == o.ndim - 1 else m.dims[o.axis : o.axis + 1]
+    extents = m.grid[o.axis :] if o.axis == o.ndim - 1 else m.grid[o.axis : o.axis + 1]
     return [coerce(math.prod(extents), o.result.type)]
 
 
@@ -316,11 +232,11 @@ def _components(m: _Thread, o: ops.Components, env: Env) -> list[Any]:
 
 
 def _empty(m: _Thread, o: ops.Empty, env: Env) -> list[Any]:
-    return [_anything(o.result.type)]
+    return [anything(o.result.type)]
 
 
 def _fill(m: _Thread, o: ops.Fill, env: Env) -> list[Any]:
-    return [_uniform(env[o.x], o.result.type)]
+    return [uniform(env[o.x], o.result.type)]
 
 
 def _local_array(m: _Thread, o: ops.LocalArray, env: Env) -> list[Any]:
@@ -478,7 +394,7 @@ def _read(raw: Any, t: Type) -> Any:
     if isinstance(t, Struct):
         return tuple(_read(raw[name], field) for name, field in t.fields)
     if scalar_of(t) == bfloat16 and raw.dtype == np.uint16:
-        raw = _bits_to_bfloat16(raw)
+        raw = bits_to_bfloat16(raw)
     return coerce(np.array(raw), t)
 
 
@@ -573,6 +489,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Empty: _empty,
     ops.Fill: _fill,
     ops.LocalArray: _local_array,
+    ops.Table: lambda m, o, env: [np.array(o.values, numpy_dtype(o.result.type.dtype))],
     ops.AtAddress: _at_address,
     ops.IsLive: lambda m, o, env: [True],
     ops.GetField: _get_field,
@@ -616,14 +533,14 @@ class _Meaning:
         self.body, self.scalar, self.fn = _lookup(name, types)
         if self.body is None and self.scalar is None and self.fn is None:
             raise NotImplementedError(f"the interpreter does not know {name}({', '.join(map(str, types))})")
-        self.forms = [None if _has_fields(t) else _form(t) for t in results] if self.fn is not None else []
+        self.forms = [None if has_fields(t) else form_of(t) for t in results] if self.fn is not None else []
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         if self.fn is not None:
             got = self.fn(*args)
             several = got if isinstance(got, tuple) else (got,)
             pairs = zip(several, self.forms, strict=True)
-            return [x if form is None else _formed(x, form) for x, form in pairs]
+            return [x if form is None else formed(x, form) for x, form in pairs]
         if self.body is not None:
             return _Thread((0,), (1,), [], [MAX_STEPS], _of_bodies).call(self.body, args)
         assert self.scalar is not None

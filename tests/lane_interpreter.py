@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.interpreter import _EXECUTE, COMBINE, MAX_STEPS, Env, InterpreterError, _argument, _Thread, coerce
+from tests.interpreter import _EXECUTE, COMBINE, MAX_STEPS, Env, InterpreterError, _Thread
+from tests.interpreter_values import argument, coerce
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.rewrite import grid_ndim
@@ -28,10 +29,10 @@ def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: 
 
     ``printed`` receives the text of each ``print``.
     """
-    ndim = grid_ndim(f)
+    ndim, grid = grid_ndim(f), dims
     dims = (*dims, *[1] * (ndim - len(dims)))
     dims = (*dims[: ndim - 1], math.prod(dims[ndim - 1 :]))
-    values = [_argument(a, p.type) for a, p in zip(args, f.params, strict=True)]
+    values = [argument(a, p.type) for a, p in zip(args, f.params, strict=True)]
     budget = [MAX_STEPS]
     with np.errstate(all="ignore"):
         steps = [f.schedule.rows if k == ndim - 2 else 1 for k in range(ndim - 1)]
@@ -41,6 +42,7 @@ def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: 
                 vector = _Vector(
                     (*row, start), dims, f.schedule.lanes, active, printed if printed is not None else [], budget
                 )
+                vector.grid = grid
                 vector.call(f, values)
                 if vector.stack:
                     raise InterpreterError("pushes were not popped")

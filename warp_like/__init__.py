@@ -112,14 +112,16 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "dlpack": ("warp_like.dlpack", None),
     "Bvh": ("warp_like.runtime.geometry.bvh", "Bvh"),
     "BvhConstructor": ("warp_like.runtime.geometry.bvh", "BvhConstructor"),
+    "is_cubql_available": ("warp_like.runtime.geometry.bvh", "is_cubql_available"),
     "BvhQuery": ("warp_like.values.geometry", "BvhQuery"),
+    "BvhQueryTiled": ("warp_like.values.geometry", "BvhQueryTiled"),
     "HashGrid": ("warp_like.runtime.geometry.hash_grid", "HashGrid"),
     "HashGridQuery": ("warp_like.values.geometry", "HashGridQuery"),
     "MarchingCubes": ("warp_like.geometry.marching_cubes", "IsoSurfaceMarchingCubes"),
     "Mesh": ("warp_like.runtime.geometry.mesh", "Mesh"),
     **{
         name: ("warp_like.values.geometry", name)
-        for name in ("MeshQuery", "MeshQueryAABB", "MeshQueryPoint", "MeshQueryRay")
+        for name in ("MeshQuery", "MeshQueryAABB", "MeshQueryAABBTiled", "MeshQueryPoint", "MeshQueryRay")
     },
     **{
         name: ("warp_like.runtime.geometry.texture", name)

@@ -9,7 +9,7 @@ forward pass. PyTorch keeps its graph, and only its backward is timed. JAX does 
 so that its backward time is the difference to the forward one. warp-lang's CPU runs on one thread, the others
 use all cores.
 
-C++ is derived and vectorised by hand (``cpp/gradients.cpp``), for all problems but one: a floor.
+C++ is derived and vectorised by hand (``cpp/gradients.cpp``): a floor.
 
 The last table is the memory that the gradient needs on the stack of saved values for each thread of a
 kernel. It is measured: the smallest ``wp.config.adjoint_stack_limit`` under which the backward pass of the

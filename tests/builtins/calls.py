@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import warp_like.builtins  # noqa: F401  (fills the registry)
-from tests.interpreter import numpy_dtype
+from tests.interpreter_values import numpy_dtype
 from tests.ir_builder import start, tid
 from warp_like.builtins.patterns import AnyValue, ArrayOf, MatOf, QuatOf, TileOf, TransformOf, VecOf
 from warp_like.builtins.spec import REGISTRY, Inline, Overload, resolve

@@ -148,6 +148,16 @@ def test_edges(name: str, args: tuple[Any, ...], expected: list[Any]) -> None:
     assert at(name, *args) == expected
 
 
+@pytest.mark.parametrize("name", ["sqrt", "log", "log2", "log10", "asin", "acos", "erfinv", "erfcinv", "abs"])
+def test_at_nan_these_have_the_derivative_zero(name: str) -> None:
+    assert at(name, float("nan")) == [0.0]
+
+
+@pytest.mark.parametrize("name", ["exp", "sin", "cbrt", "atan", "tanh", "erf"])
+def test_at_nan_others_have_the_derivative_nan(name: str) -> None:
+    assert np.isnan(at(name, float("nan")))
+
+
 @pytest.mark.parametrize("case", [c for c in differentiable() if c.row.name not in ("exp", "sinh", "cosh")], ids=str)
 def test_a_discarded_value_sends_no_nan(case: Case) -> None:
     """Where the incoming adjoint is 0, as below a ``where``, no argument near zero or one gets anything else."""

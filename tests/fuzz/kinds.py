@@ -60,7 +60,9 @@ CHECKS = {
     "captured": "tests.runtime.autodiff.random_tapes:check_captured",
     "typed": "tests.runtime.autodiff.random_views:check",
     "graphs": "tests.runtime.launching.random_graphs:check",
+    "textures": "tests.runtime.geometry.random_texture_tapes:check",
     "loops": "tests.passes.spmd.random_loops:check",
+    "blocks": "tests.passes.random_blocks:check",
     "matrices": "tests.sparse.random_matrices:check",
 }
 KNOWN: dict[str, str] = {

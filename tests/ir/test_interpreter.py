@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.interpreter import InterpreterError, coerce, evaluate, run
+from tests.interpreter import InterpreterError, evaluate, run
+from tests.interpreter_values import coerce
 from tests.ir_builder import start, tid, while_
 from warp_like.ir import ops
 from warp_like.ir.types import (

@@ -24,6 +24,8 @@ void* (*wl_local_memory)(Context*, int64_t);
 char* (*wl_lane_partials)(Context*, char*, int64_t, int32_t, int32_t);
 int32_t (*wl_tree_ray)(uint64_t, uint64_t, uint64_t, uint64_t, int32_t, float, float, float, float, float, float, float,
                        int32_t, int32_t);
+void (*wl_tree_rays)(uint64_t, uint64_t, uint64_t, uint64_t, int32_t, int32_t, int32_t, const float*, int32_t, uint64_t,
+                     int32_t*);
 int32_t (*wl_tree_point)(uint64_t, uint64_t, uint64_t, uint64_t, int32_t, float, float, float, float);
 int64_t (*wl_next_in_box)(uint64_t, uint64_t, int32_t, int32_t, int32_t, int32_t, float, float, float, float, float,
                           float);
@@ -145,7 +147,8 @@ void alone(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
     }
 }
 
-// ---- writes for each thread the number of the OS thread that ran it; those before the middle take `us` microseconds each
+// ---- writes for each thread the number of the OS thread that ran it; those before the middle take `us` microseconds
+// each
 atomic_int who_next;
 
 void who(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context) {

@@ -121,9 +121,9 @@ def spec(*params: Any, **facts: Any) -> SimpleNamespace:
     usual = {
         "name": "kernel", "params": params, "on_error": lambda *error: KernelError(*error), "device": CPU, "place": -1,
         "cuda": None,
-        "types": (), "declared": None, "watch": None, "tid_ndim": 8, "shares_indices": False, "order_dependent": False,
-        "non_associative": False, "prints": False, "bounded": False, "recordable": False, "deterministic": False,
-        "no_overlap": False, "fusible": False,
+        "types": (), "declared": None, "watch": None, "tid_ndim": 8, "most_narrow": 2**31 - 2**16,
+        "shares_indices": False, "order_dependent": False, "non_associative": False, "prints": False, "bounded": False,
+        "recordable": False, "deterministic": False, "no_overlap": False, "fusible": False,
     }  # fmt: skip
     return SimpleNamespace(**usual | facts)
 

@@ -37,6 +37,7 @@ from warp_like.passes import (
     nested_arrays,
     object_order,
     read_in_place,
+    split_vectors,
     unroll,
 )
 from warp_like.passes.ad import (
@@ -51,7 +52,7 @@ from warp_like.passes.ad import (
     value_gradients,
 )
 from warp_like.passes.runner import DEFAULT
-from warp_like.passes.spmd import coarsening, consecutive, filter_loops, flatten_grid, widen, widen_loops
+from warp_like.passes.spmd import coarsening, consecutive, filter_loops, flatten_grid, join_accesses, widen, widen_loops
 from warp_like.passes.team import bodies, distribute
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
@@ -415,6 +416,15 @@ def _row_sums() -> Function:
     return f
 
 
+def _pair_sums() -> Function:
+    f, b = start(x=X, y=X)
+    (x, y), i = f.params, tid(b)
+    first = b.mul(i, 2)
+    b.store(y, [i], b.add(b.load(x, [first]), b.load(x, [b.add(first, 1)])))
+    b.yield_()
+    return f
+
+
 def _columns() -> Function:
     """The sums of 6 columns of 3 numbers each, of which a thread stores one."""
     f, b = start(x=X, y=X)
@@ -445,6 +455,18 @@ def _near() -> Function:
         (total,) = sums.carried
         sums.next = branch(b, b.lt(far, 0.5), lambda: (b.add(total, d),), lambda: (total,))
     b.store(out, [i], sums.results[0])
+    b.yield_()
+    return f
+
+
+def _around() -> Function:
+    """The element above, or the last one of the column."""
+    f, b = start(x=X2, out=X)
+    (x, out), i = f.params, tid(b)
+    place = b.make(Vec(2, int32), [b.sub(i, 1), b.constant(0, int32)])
+    last = b.sub(b.dim(x, 0), 1)
+    (place,) = branch(b, b.lt(b.extract(place, 0), 0), lambda: (b.insert_component(place, last, 0),), lambda: (place,))
+    b.store(out, [i], b.load(x, [b.extract(place, 0), b.extract(place, 1)]))
     b.yield_()
     return f
 
@@ -480,6 +502,12 @@ EXAMPLES: dict[str, Example] = {
         _reverse_of_map,
         lambda: [np.linspace(0, 1, 100, dtype=np.float32), np.zeros(100, np.float32)],
         (1,),
+    ),
+    "split_vectors": Example(
+        split_vectors,
+        split_vectors.split_vectors,
+        _around,
+        lambda: [np.arange(12, dtype=np.float32).reshape(4, 3), floats()],
     ),
     "fuse": Example(fuse, fuse.fuse, _sum_of_products, lambda: [floats()]),
     "read_in_place": Example(
@@ -534,6 +562,7 @@ EXAMPLES: dict[str, Example] = {
     "in_object_order": Example(object_order, lambda f: object_order.in_object_order(f, f.params[0]), _of_points),
     "widen_loops": Example(widen_loops, lambda f: widen_loops.widen_loops(f, 128, 16), _columns),
     "load_consecutively": Example(consecutive, consecutive.load_consecutively, lambda: widen.widen(_row_sums(), 4)),
+    "join_accesses": Example(join_accesses, join_accesses.join_accesses, lambda: widen.widen(_pair_sums(), 4)),
 }
 """By the name of the pass in ``base.passes.ROUTE``, or of the function where it runs inside of another pass."""
 

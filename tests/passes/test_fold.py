@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.interpreter import apply, cast_scalar, evaluate
+from tests.interpreter import apply, evaluate
+from tests.interpreter_values import cast_scalar
 from tests.ir_builder import branch, count, expect, false, loop, start, tid, while_
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops

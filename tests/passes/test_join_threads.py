@@ -13,9 +13,11 @@ from tests.frontend.support import define
 from tests.interpreter import run
 from tests.long_tail import crossed, name
 from tests.passes.block_oracle import A2, A, data, expected, f64, slope
+from warp_like.base.contract import MAX_NARROW
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Options, Signature
 from warp_like.ir import ops
+from warp_like.ir.types import int64
 
 
 @pytest.fixture(autouse=True)
@@ -255,6 +257,48 @@ def test_functions_with_gradients_of_their_own() -> None:
     np.testing.assert_allclose(x.grad.numpy(), slope(without, given, weights) + 3.0 * weights, atol=1e-6)
 
 
+@wp.func
+def whole(x: f64):
+    return wp.block_sum(x)
+
+
+@wp.func_grad(whole)
+def _adj_whole(x: f64, adj_ret: f64):
+    wp.adjoint[x] += wp.block_sum(adj_ret)
+
+
+@wp.func
+def own_part(x: f64):
+    return x
+
+
+@wp.func_grad(own_part)
+def _adj_own_part(x: f64, adj_ret: f64):
+    wp.adjoint[x] += adj_ret * f64(wp.block_thread())
+
+
+@wp.kernel
+def functions_that_meet(x: A, y: A):
+    i = wp.tid()
+    y[i] = x[i] * whole(x[i])
+
+
+@wp.kernel
+def gradients_that_ask(x: A, y: A):
+    i = wp.tid()
+    y[i] = wp.block_sum(own_part(x[i]))
+
+
+@pytest.mark.parametrize(("kernel", "what"), [(functions_that_meet, "block_sum"), (gradients_that_ask, "block_thread")])
+def test_functions_with_gradients_of_their_own_know_one_thread(kernel: Any, what: str) -> None:
+    x, y = wp.ones(8, dtype=f64, requires_grad=True), wp.zeros(8, dtype=f64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(kernel, 8, [x, y], block_dim=4)
+    np.testing.assert_array_equal(y.numpy(), 4.0)
+    with pytest.raises(wp.WarpCodegenError, match=rf"is for one thread, but there {what}\(\) is for the threads"):
+        tape.backward(grads={y: wp.ones(8, dtype=f64)})
+
+
 @wp.kernel
 def places_from_a_counter(x: A, y: A, count: wp.array(dtype=int)):
     i = wp.tid()
@@ -300,6 +344,62 @@ def test_the_interpreter_agrees(kernel: Any) -> None:
     np.testing.assert_allclose(y, expected(kernel, data(n), 3, block_dim), rtol=1e-12, atol=1e-12)
 
 
+@wp.kernel
+def sizes_without_index(count: wp.array(dtype=int)):
+    wp.atomic_add(count, wp.block_sum(1), 1)
+
+
+@wp.kernel
+def sizes_of_rows(count: wp.array(dtype=int)):
+    i = wp.tid()
+    wp.atomic_add(count, wp.block_sum(1 + 0 * i), 1)
+
+
+@wp.kernel
+def sizes_of_planes(count: wp.array(dtype=int)):
+    i, j = wp.tid()
+    wp.atomic_add(count, wp.block_sum(1 + 0 * (i + j)), 1)
+
+
+@pytest.mark.parametrize("kernel", [sizes_without_index, sizes_of_rows, sizes_of_planes], ids=lambda k: k.key)
+def test_the_grid_may_have_more_dimensions_than_indices(kernel: Any) -> None:
+    for dims in ((7,), (2, 7), (2, 3, 7), (2, 3, 3), (2, 1, 2, 7)):
+        count = np.zeros(5, np.int32)
+        wp.launch(kernel, dims, [count], block_dim=4)
+        whole, rest = divmod(dims[-1], 4)
+        wanted = np.bincount([4] * whole + [rest], [4.0] * whole + [rest], minlength=5) * np.prod(dims[:-1])
+        np.testing.assert_array_equal(count, wanted)
+
+
+@wp.kernel
+def places_behind_and(x: A, y: A2, n: int):
+    i = wp.tid()
+    if x[i] > f64(0.0) and wp.block_thread() > 0:
+        y[i, 0] = f64(1.0)
+    if n > 1 or wp.block_size() == 2:
+        y[i, 1] = wp.block_sum(f64(1.0))
+
+
+def test_the_place_in_the_block_in_conditions() -> None:
+    """Builtins without arguments are computed beside what stands in front of an `and`."""
+    for n in (1, 3):
+        y = np.zeros((6, 6))
+        wp.launch(places_behind_and, 6, [data(6), y, n], block_dim=4)
+        np.testing.assert_array_equal(y, expected(places_behind_and, data(6), n, 4))
+
+
+def test_threads_of_large_grids_have_wide_indices() -> None:
+    """A grid of blocks has few indices, but those of the threads need 64 bits."""
+    kernel, count = sizes_of_rows.in_blocks(1024, 0), wp.zeros(2, dtype=int)
+    program, most = kernel.program(kernel.types), MAX_NARROW // 1024
+    dispatcher = program.require(contiguous=True, wide=False, sums=True)
+    for extent in (1, most, most + 1, MAX_NARROW + 1):
+        assert program.is_wide((extent,)) == (extent > most)
+        assert dispatcher.required_variant((extent,), [count])[1] == (extent > most)
+    function = optimised(kernel.source, Signature(kernel.types, wide=True, options=kernel.compile_options()))
+    assert {o.result.type for o in function.body.walk() if isinstance(o, ops.Tid)} <= {int64}
+
+
 def test_errors_name_the_block() -> None:
     kernel = define(
         "@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    i = wp.tid()\n    v = wp.block_sum(x[i])\n    x[i + 6] = v\n"
@@ -324,6 +424,11 @@ REFUSED = {
         "work on tiles is done for the threads of a block together, but the condition of line",
         "wp.tile_",
     ),
+    "a vote behind and": (
+        "v = x[i]\n    c = v > 2.0\n    if v > 0.0 and wp.block_any(c):\n        x[i] = 1.0",
+        "block_any() is for the threads",
+        "wp.block_any(",
+    ),
     "an offset": (
         "t = wp.tile_load(x, shape=4, offset=i)\n    wp.tile_store(x, t)",
         "work on tiles is done once for the threads of a block, but",
@@ -338,6 +443,24 @@ REFUSED = {
         "t = wp.tile_zeros(shape=(4, 4), dtype=float)\n    wp.tile_store(x, t[i])",
         "work on tiles is done once for the threads of a block, but",
         "t[i]",
+    ),
+    "a choice of tiles": (
+        "t = wp.tile_zeros(shape=4, dtype=float)\n    u = wp.tile_ones(shape=4, dtype=float)\n    if x[i] > 0.0:\n"
+        "        t = u\n    wp.tile_store(x, t)",
+        "work on tiles is done once for the threads of a block, but",
+        "if x[i] > 0.0",
+    ),
+    "tiles that a loop swaps": (
+        "t = wp.tile_zeros(shape=4, dtype=float)\n    u = wp.tile_ones(shape=4, dtype=float)\n    for k in range(i):\n"
+        "        t, u = u, t\n    wp.tile_store(x, t)",
+        "work on tiles is done once for the threads of a block, but `i`",
+        "for k in range(i)",
+    ),
+    "tiles that a loop swaps until": (
+        "t = wp.tile_zeros(shape=4, dtype=float)\n    u = wp.tile_ones(shape=4, dtype=float)\n    k = i\n"
+        "    while k > 0:\n        t, u = u, t\n        k -= 1\n    wp.tile_store(x, t)",
+        "work on tiles is done once for the threads of a block, but",
+        "while k > 0",
     ),
     "a sum in a function of elements": (
         "t = wp.tile_map(summed, wp.tile_ones(shape=4, dtype=float))\n    wp.tile_store(x, t)",

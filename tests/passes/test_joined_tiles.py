@@ -158,6 +158,11 @@ def threads_that_leave(x: A2, y: A2):
     last = wp.tile_zeros(shape=1, dtype=f64)
     last[0] = v
     wp.tile_atomic_add(y[i], last, offset=24)
+    same = f64(0.0)
+    for k in range(2):
+        y[i, 16 + j] += before
+        same += f64(k + 1)
+    wp.tile_store(y[i], wp.tile_full(shape=2, value=same, dtype=f64), offset=26)  # also where the first one has left
     if j > 4 or before > f64(1e9):
         return
     for _ in range(2):
@@ -174,8 +179,10 @@ def _threads_that_leave(x: np.ndarray, b: int) -> np.ndarray:
         first = j[j % 3 != 0]
         y[i, 8 + first] = row[first].sum()
         y[i, 24] = row[first[-1]]
+        y[i, 16 + first] = 2.0 * row.sum()
+        y[i, 26:28] = 3.0
         second = first[first <= 4]
-        y[i, 16 + second] = 2.0 * (row[second] ** 2).sum() * len(first)
+        y[i, 16 + second] += 2.0 * (row[second] ** 2).sum() * len(first)
         y[i, 32 + second] = row[second] ** 2
     return y
 
@@ -236,6 +243,25 @@ def test_tiles(kernel: Any, block_dim: int) -> None:
     tape.backward(grads={y: wp.array(weights, dtype=f64)})
     wanted = slope(lambda at: ON_TILES[kernel](at, block_dim), given, weights)
     np.testing.assert_allclose(x.grad.numpy(), wanted, atol=1e-7)
+
+
+@wp.kernel
+def the_same_after_some_have_left(x: A, y: A2, n: int):
+    i = wp.tid()
+    if x[i] < f64(0.0):
+        return
+    total = f64(0.0)
+    for k in range(n):
+        y[i, 0] = f64(k)
+        total += f64(k + 1)
+    wp.tile_store(y[i // 4], wp.tile_full(shape=2, value=total, dtype=f64), offset=1)
+
+
+def test_the_first_thread_may_have_left() -> None:
+    x, y = np.array([-1.0, 1.0, -1.0, 1.0, 1.0, -1.0]), np.zeros((6, 3))
+    wp.launch(the_same_after_some_have_left, 6, [x, y, 3], block_dim=4)
+    np.testing.assert_array_equal(y[:, 0], np.where(x < 0.0, 0.0, 2.0))
+    np.testing.assert_array_equal(y[:2, 1:], 6.0)
 
 
 @wp.kernel

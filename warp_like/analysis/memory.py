@@ -39,7 +39,7 @@ from warp_like.ir.types import Array, Scalar, Struct, int64
 _ACCESSING = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.NestedArray, ops.Native, ops.Call)
 """Ops that access memory."""
 
-_GIVING = (*ops.PARTS, ops.NestedArray, ops.LocalArray, ops.AtAddress, ops.Call, ops.If, ops.For, ops.While)
+_GIVING = (*ops.PARTS, ops.NestedArray, ops.LocalArray, ops.Table, ops.AtAddress, ops.Call, ops.If, ops.For, ops.While)
 """Ops that may give an array, and ops with blocks."""
 
 _MAY_END = (ops.Check, ops.Call, ops.If, ops.For, ops.While)
@@ -315,6 +315,8 @@ def _made(array: Value) -> Root:
     match array.op:
         case ops.LocalArray(shared=shared):
             return Root("shared" if shared else "local", array)
+        case ops.Table():
+            return Root("object", array)
         case ops.AtAddress(constant=constant):
             return Root("object" if constant else "address", array)
     return Root("parameter", array)
@@ -368,7 +370,7 @@ class _Places:
         match o:
             case ops.View() | ops.Slice() | ops.Components() | ops.NestedArray():
                 self._set(o.result, (_derived(o, place) for place in self.of(o.array)))
-            case ops.LocalArray() | ops.AtAddress():
+            case ops.LocalArray() | ops.Table() | ops.AtAddress():
                 self._set(o.result, [_Place(_made(o.result))])
             case ops.Call():
                 for result in o.results:

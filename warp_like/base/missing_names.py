@@ -10,16 +10,12 @@ PAGE = 'the page "Coming from Warp" of the documentation lists what is missing'
 MISSING: dict[str, str] = {
     name: subject
     for subject, names in {
-        "this query of meshes or bounding volume hierarchies is": (
-            "BvhQueryTiled MeshQueryAABBTiled bvh_query_aabb_tiled bvh_query_next_tiled bvh_query_ray_tiled "
-            "mesh_query_aabb_next_tiled mesh_query_aabb_tiled tile_bvh_query_aabb tile_bvh_query_next "
-            "tile_bvh_query_ray tile_mesh_query_aabb tile_mesh_query_aabb_next tile_query_valid"
-        ),
         "textures shared with OpenGL are": ("GLTextureResource RegisteredGLBuffer TextureResourceFlags"),
         "arrays of Omniverse's Fabric are": ("fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray"),
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),
         "options of snippets' builds are": ("ModuleBuildOptions"),
-        "the module is": ("fem"),
+        "launches in clusters of blocks are": ("get_cuda_max_cluster_dim"),
+        "the module is": ("fem build_experimental"),
     }.items()
     for name in names.split()
 }

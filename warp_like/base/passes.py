@@ -19,7 +19,7 @@ ROUTE: dict[str, tuple[str, ...]] = {
     "tangent": ("inline", "tangent"),
     "optimise": ("fold", "cse", "licm", "dce"),
     "finish": (
-        *("finite_checks", "lower_local_atomics", "expand", "fold", "cse", "dce"),
+        *("finite_checks", "lower_local_atomics", "expand", "fold", "cse", "dce", "split_vectors"),
         *("fold_comparisons", "decouple_iterations", "fuse", "read_in_place", "lower_large_values"),
     ),
     "team": (
@@ -28,7 +28,7 @@ ROUTE: dict[str, tuple[str, ...]] = {
     ),
     "alone": ("in_single_threads", "lower_local_atomics", "fold", "cse", "dce"),
     "lanes": ("flatten_grid", "widen", "load_consecutively", "cse", "dce", "coarsen"),
-    "loops": ("widen_loops", "filter_loops", "load_consecutively", "cse", "licm", "dce"),
+    "loops": ("widen_loops", "filter_loops", "load_consecutively", "cse", "join_accesses", "licm", "dce"),
     "object_order": ("in_object_order",),
 }
 """The passes of each stage in their order.

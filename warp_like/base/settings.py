@@ -102,7 +102,8 @@ SETTINGS: tuple[Setting, ...] = (
         "WARP_LIKE_MAX_UNROLL",
         int,
         16,
-        "Loops over constant ranges with at most this many iterations are unrolled.",
+        "Loops over constant ranges with at most this many iterations are unrolled; with four times as many, where "
+        "their index is that of a component.",
         compiles=True,
     ),
     Setting(

@@ -25,8 +25,19 @@ LATER = {
     "textures": ("texture",),
     "volumes": ("volume",),
     "tile_algebra": ("tile",),
+    "tile_fourier": ("tile_fft", "tile_ifft"),
     "tile_sorting": ("tile",),
     "tile_calls": ("tile", "untile"),
+    "tiled_queries": (
+        "tile_bvh",
+        "tile_mesh",
+        "tile_query",
+        "bvh_query_aabb_tiled",
+        "bvh_query_ray_tiled",
+        "bvh_query_next_tiled",
+        "mesh_query_aabb_tiled",
+        "mesh_query_aabb_next_tiled",
+    ),
 }
 """The topics that are imported when needed, and how the names of their public builtins begin.
 

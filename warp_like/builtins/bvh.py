@@ -18,6 +18,7 @@ declare_row("_bvh", Special(), {"id": Any, "word": Any}, None, group=PRIVATE, do
 
 _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
     ("_bvh_walk", device.walk, {"id": uint64, "root": int32}, QUERY),
+    ("_bvh_walk_of_numbers", device.walk_of_numbers, {"id": uint64, "root": int32, "a": VEC3, "b": VEC3}, QUERY),
     (
         "_slab",
         device.slab,

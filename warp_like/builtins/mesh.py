@@ -9,7 +9,7 @@ from warp_like.builtins.hash_grid import PRIVATE
 from warp_like.builtins.patterns import AnyValue
 from warp_like.builtins.spec import Expand, Inline, NoGradient, Special, builtin, declare_row
 from warp_like.ir.objects import BVH_QUERY, MESH_QUERY_POINT, MESH_QUERY_RAY
-from warp_like.ir.types import bool_, float32, int32, uint64
+from warp_like.ir.types import Vec, bool_, float32, float64, int32, uint64
 
 GROUP = "Geometry"
 NONE = NoGradient("a number of a face or a vertex carries no gradient")
@@ -32,6 +32,17 @@ declare_row(
     doc="Return ``x``, without its gradient.",
     adjoint=HELD,
     ref=lambda x: x,
+)
+
+declare_row(
+    "_with_slope",
+    Expand(lambda b, value, like: value),
+    {"value": float32, "like": float32},
+    float32,
+    group=PRIVATE,
+    doc="Return ``value``, with the gradient of ``like``.",
+    adjoint=lambda b, g, out, value, like: (b.zero(g.type), g),
+    ref=lambda value, like: value,
 )
 
 _RAY = {"start": VEC3, "dir": VEC3}
@@ -68,6 +79,14 @@ _BODIES: tuple[tuple[str, Any, dict[str, Any], Any], ...] = (
     ("_edge_scale", device.edge_scale, {"e": VEC3, "f": VEC3}, float32),
     ("_face_normal", device.face_normal, _FACE, VEC3),
     ("_has_area", device.has_area, _FACE, bool_),
+    ("_in_doubles", device.in_doubles, {"v": VEC3}, Vec(3, float64)),
+    ("_ray_on_plane", device.ray_on_plane, {**_RAY, **_FACE}, (float64,) * 5),
+    (
+        "_ray_within",
+        device.ray_within,
+        dict.fromkeys(("weight", "change", "low", "high"), float64),
+        (float64, float64),
+    ),
     ("_ray_on_face", device.ray_on_face, {**_RAY, **_FACE}, (float32, float32, float32)),
     ("_closest_on_face", device.closest_on_face, {"x": VEC3, **_FACE}, (float32, float32)),
     ("_face_distance_sq", device.face_distance_sq, {"x": VEC3, **_FACE}, float32),
@@ -82,7 +101,7 @@ for _name, _body, _taken, _given in _BODIES:
 _TREE = {"nodes": uint64, "places": uint64, "corners": uint64, "wide": uint64, "count": int32}
 declare_row(
     "_tree_ray",
-    Inline(device.tree_ray, native="wl_tree_ray"),
+    Inline(device.tree_ray, native="wl_tree_ray", lanes="wl_tree_rays"),
     {**_TREE, **_RAY, "max_t": float32, "root": int32, "any": int32},
     int32,
     group=PRIVATE,

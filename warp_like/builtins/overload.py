@@ -43,12 +43,17 @@ class Inline(Frozen):
     ``native`` names a function of the extension that takes the body's place in code for x86-64 with AVX2. Both read
     nothing but memory of objects that no kernel writes, and are harmless for the arguments of a thread that is not
     there: all of them 0. A vector is given component by component.
+
+    ``lanes`` names one that does so for many threads at once, which it searches for side by side. It is called where
+    the arguments that are integers are the same for all of them, and is given these; then the floats, a row of
+    ``width`` for each; this width; the lanes of the mask, an int64; and where the results go.
     """
 
     function: Callable[..., Any]
     called: bool = False
     outlined: bool = False
     native: str = ""
+    lanes: str = ""
 
 
 class Elementwise(Frozen):
@@ -121,6 +126,8 @@ class Overload(Frozen):
     """One row: a signature of a builtin with all that is known of it.
 
     ``assigns`` names parameters that a call changes: the last results are the new values of the variables given there.
+    ``to_memory`` names the row that sends the result's adjoint to the memory of objects which the body reads. It takes
+    the arguments of this one, but for the last, and the adjoint.
     ``example`` is code for the reference page, for builtins that the host can't call. ``text`` is the docstring as it
     stands in the source.
     """
@@ -140,6 +147,7 @@ class Overload(Frozen):
     __eq__ = object.__eq__  # a row is itself alone
     __hash__ = object.__hash__
     example: str = ""
+    to_memory: str = ""
 
     @functools.cached_property
     def doc(self) -> str:

@@ -32,7 +32,8 @@ from warp_like.builtins.overload import (
     Target,
 )
 from warp_like.builtins.patterns import Argument, Literal
-from warp_like.ir.rewrite import OUTLINED
+from warp_like.ir.rewrite import MEETING, OUTLINED
+from warp_like.ir.types import Lanes, Type, lane_type, scalar_of
 
 
 class Registry(MutableMapping[str, list[Overload]]):
@@ -135,6 +136,8 @@ def _add(row: Overload) -> None:
     REGISTRY.declared.setdefault(row.name, []).append(row)
     if isinstance(row.lower, Inline) and row.lower.outlined:
         OUTLINED.add(row.name)
+    if isinstance(row.lower, Cooperative) and row.lower.meets:
+        MEETING.add(row.name)
     if row.assigns:
         ASSIGNING.add(row.name)
 
@@ -186,6 +189,19 @@ def resolve(
 def may_call_library(name: str) -> bool:
     """Return whether a row of builtin ``name`` is a function of the math library without an intrinsic of LLVM's."""
     return any(isinstance(row.lower, Symbol) and not row.lower.llvm for row in REGISTRY[name])
+
+
+def lane_search(name: str, args: Sequence[Type]) -> str:
+    """Return the function of the extension that searches for all lanes together; empty where there is none.
+
+    Args:
+        name: A builtin with one overload for these arguments.
+        args: The types of its arguments, some of them ``Lanes``.
+    """
+    lower = resolve(name, [lane_type(t) for t in args]).overload.lower
+    numbers = (scalar_of(lane_type(t)) for t in args if isinstance(t, Lanes))
+    together = isinstance(lower, Inline) and all(t is not None and t.is_float for t in numbers)
+    return lower.lanes if isinstance(lower, Inline) and together else ""
 
 
 @functools.lru_cache(maxsize=512)
@@ -264,6 +280,7 @@ __all__ = [
     "bind",
     "builtin",
     "declare_row",
+    "lane_search",
     "may_call_library",
     "resolve",
 ]

@@ -128,7 +128,7 @@ def _place(name: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def compiler_fingerprint() -> str:
-    """Return a hash that changes whenever the compiler does: Python, our files' sizes and times, llvmlite's version.
+    """Return a hash that changes with the compiler: Python, our files' sizes and times, and llvmlite's version.
 
     The native extension is one of the files: it has LLVM's passes for objects. Where all of our files have one time, as
     in packages that are built reproducibly, another version may have the same sizes: then their contents count.

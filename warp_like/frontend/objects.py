@@ -14,7 +14,7 @@ from warp_like.frontend.textures import texture_sample
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.objects import DESCRIPTORS, MESH
-from warp_like.ir.types import Array, Type, int32, int64, uint64
+from warp_like.ir.types import Array, Type, float32, int32, int64, uint64
 
 _EXTENT = 1 << 40
 """More elements than any such array has: what bounds an index is known to the body alone."""
@@ -61,6 +61,13 @@ def _graded_at(ctx: Context, node: ast.Call) -> Operand:
     return ctx.b.load(array, [ctx.value(index)])
 
 
+def _add_at(ctx: Context, node: ast.Call) -> Operand:
+    """Add to a float32 of an array of adjoints: ``_add_at(address, i, x)``."""
+    address, index, x = (ctx.value(a) for a in node.args)
+    ctx.b.atomic("add", _array(ctx, address, float32, constant=False), [index], x)
+    return ()
+
+
 def _mesh_get(ctx: Context, node: ast.Call) -> Operand:
     """``wp.mesh_get(id)``: the arrays of a mesh, as a struct."""
     given = arguments(node, "mesh_get", ("id",), 1)["id"]
@@ -89,6 +96,7 @@ HANDLERS = {
     "_constant_at": _constant_at,
     "_memory_at": _memory_at,
     "_graded_at": _graded_at,
+    "_add_at": _add_at,
     "mesh_get": _mesh_get,
     "_texture": _word(ObjectKind.TEXTURE),
     "texture_sample": texture_sample,

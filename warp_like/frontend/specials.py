@@ -194,16 +194,14 @@ HANDLERS: dict[str, Handler] = {
     "atomic_cas": _atomic_cas,
     **{f"atomic_{kind.name}": _atomic(f"atomic_{kind.name}", kind.name) for kind in KINDS.values() if kind.does},
 }
+"""The builtins that are built here, by name."""
 
 
 def handler(name: str) -> Handler | None:
     """Return what builds the calls of builtin ``name``; None where they follow from its rows."""
     found = HANDLERS.get(name)
-    if found is None and name.startswith(("tile", "untile")):
+    if found is None and (name.startswith(("tile", "untile")) or name.endswith("_tiled")):
         from warp_like.frontend.tiles.handlers import HANDLERS as OF_TILES  # most kernels have no tiles
 
         found = OF_TILES.get(name)
     return found
-
-
-"""The builtins that are built here, by name."""

@@ -18,6 +18,7 @@ from warp_like.interop import view
 from warp_like.interop.op_calls import Grid, Start, adjoint_call, forward_call
 from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.ir import types as ir
+from warp_like.runtime.arrays import objects
 from warp_like.runtime.arrays.recording import Record
 from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program
 from warp_like.runtime.autodiff.tape import Tape
@@ -262,10 +263,11 @@ class KernelBody:
             record.prelaunch_copies[i] = sig.as_array(i, before)
         arguments = adjoint_arguments(record, program, adjoints)
         dispatcher = program.dispatcher
-        if dispatcher is None or not dispatcher.try_launch(record.dims, arguments, (), None):
-            record.args = [convert(sig.site(i), a) for i, a in enumerate(given)]
-            adjoints = {i: sig.as_array(i, a) for i, a in adjoints.items()}
-            run(program, record.dims, adjoint_arguments(record, program, adjoints))
+        with objects.gradients_shown(program.effects, record.args):
+            if dispatcher is None or not dispatcher.try_launch(record.dims, arguments, (), None):
+                record.args = [convert(sig.site(i), a) for i, a in enumerate(given)]
+                adjoints = {i: sig.as_array(i, a) for i, a in adjoints.items()}
+                run(program, record.dims, adjoint_arguments(record, program, adjoints))
 
     def adjoint(self, record: Record, adjoints: dict[int, Any]) -> Program | None:
         """Return the kernel's adjoint; looked up once, until the kernel is compiled anew."""

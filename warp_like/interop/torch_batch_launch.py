@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warp_like.interop.op_body import KernelBody, not_recorded
+from warp_like.runtime.arrays import objects
 from warp_like.runtime.autodiff.differentiation import adjoint_arguments
 from warp_like.runtime.kernels.arguments import grid_dims
 
@@ -99,7 +100,8 @@ def _run(
         record.prelaunch_copies[i] = sig.as_array(i, original)
         moves.append(step)
     arguments = adjoint_arguments(record, program, {i: whole[0] for i, whole in wholes.items()})
-    return bool(program.dispatcher.try_batch(record.dims, arguments, size, moves))
+    with objects.gradients_shown(effects, record.args):
+        return bool(program.dispatcher.try_batch(record.dims, arguments, size, moves))
 
 
 def _first(tensors: Any, batch: Tensors) -> tuple[list[Any], list[int]]:

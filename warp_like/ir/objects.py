@@ -19,7 +19,7 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
         *("node_count", "face_count", "point_count", "bvh"),
         *("places", "corners", "wide"),
     ),
-    ObjectKind.TEXTURE: (*("mark", "data", "levels", "about"),),
+    ObjectKind.TEXTURE: ("mark", "data", "gradient", "levels", "about"),
     ObjectKind.VOLUME: (
         *("mark", "grid", "gradient", "type", "root", "root_size", "background", "tile_size", "tile_value"),
         *("stride", "upper_table", "lower_table", "leaf_values", "value_size", "voxel_count"),
@@ -45,7 +45,8 @@ DESCRIPTORS: dict[int, tuple[str, ...]] = {
   all bits turned where a face is degenerate. ``places`` says for each place in ``order`` where in ``corners`` the face
   has its first word. ``wide`` is the tree of width 8 (``native/wide_bvh.h``), which native searches walk.
 * Texture: ``data`` are the texels of all levels, float32, and ``levels`` says where each begins and how large it is
-  (``builtins/device/textures.py``). ``about`` has what is small, from its lowest bit: the number of channels (8 bits)
+  (``builtins/device/textures.py``). Adjoints of launches add to ``gradient``, memory of the same layout, which is 0
+  where there is none. ``about`` has what is small, from its lowest bit: the number of channels (8 bits)
   and of levels (8), whether coordinates are normalized, whether texels and levels are filtered (1 each), and the
   address mode of each axis (2 each).
 * Volume: ``grid`` is a grid of NanoVDB, whose voxels kernels may write, and ``root`` the byte where its root begins.
@@ -105,6 +106,9 @@ BVH_QUERY = _struct(
 )
 """A walk through a tree: ``node`` comes next, and the walk ends before ``stop``; items ``current`` to ``end`` of a leaf
 are left. ``kind`` says what is looked for: a box (0), a ray (1), a capsule (2) or a sphere (3)."""
+
+TILED_QUERY = Struct("BvhQueryTiled", (("walk", BVH_QUERY), ("valid", bool_)))
+"""A walk through a tree that the threads of a block make together, and whether the last step found an item."""
 
 MESH = Struct(
     "Mesh",

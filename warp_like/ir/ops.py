@@ -202,6 +202,13 @@ class LocalArray(Op):
     zeroed: bool = attr(default=True)
 
 
+@op("table")
+class Table(Op):
+    """A contiguous array of these numbers, the same for all threads, that nobody writes to."""
+
+    values: tuple[float, ...] = attr()
+
+
 @op("barrier", pure=False)
 class Barrier(Op):
     """Wait for all threads of the block: what one wrote before, the others see afterwards."""
@@ -235,7 +242,7 @@ class IsLive(Op):
 class Search(Op):
     """The call of a builtin that searches an object, by the extension's function for it; as ``Apply`` otherwise.
 
-    Lanes out of the mask get 0.
+    Lanes out of the mask get 0. Where the function has a form for lanes, they are searched for together.
     """
 
     fn: str = attr()
@@ -565,6 +572,7 @@ __all__ = [
     "Load",
     "LoadConsecutive",
     "LocalArray",
+    "Table",
     "Make",
     "Native",
     "NestedArray",

@@ -16,6 +16,9 @@ INTEGER_DIVISIONS = {"div": "/", "floordiv": "//", "mod": "%"}
 OUTLINED: set[str] = set()
 """The builtins whose calls stay calls (``ops.Outlined``); their rows add themselves. They run where they stand."""
 
+MEETING: set[str] = set()
+"""The builtins that all threads of a block or warp have to reach together; their rows add themselves."""
+
 
 class Cloner:
     """Copies ops into other blocks, replacing values by the map it keeps."""
@@ -146,14 +149,15 @@ def has_effects(o: Op) -> bool:
 def is_always_defined(o: Op) -> bool:
     """Return whether ``o`` may run where the program does not evaluate it: it is pure, and debug mode reports nothing.
 
-    Debug mode reports a division of integers by zero and an index that is out of range.
+    Debug mode reports a division of integers by zero and an index that is out of range. Builtins that all threads of a
+    block have to reach stay where they stand, so that conditions which part the threads are found.
     """
     match o:
         case ops.Apply() if is_integer_division(o):
             divisor = constant_value(o.args[1])
             return isinstance(divisor, int) and divisor != 0
         case ops.Apply(fn=fn):
-            return fn not in OUTLINED
+            return fn not in OUTLINED and fn not in MEETING
         case ops.Extract() | ops.Insert():
             return all(constant_value(i) is not None for i in o.indices)
         case ops.View() | ops.NestedArray():
@@ -181,5 +185,7 @@ def is_counted_from_end(o: Op) -> bool:
 
 def is_integer_division(o: ops.Apply) -> bool:
     """Return whether ``o`` divides integers, which for a divisor of 0 has no result."""
+    if o.fn not in INTEGER_DIVISIONS:
+        return False
     scalar = scalar_of(o.args[-1].type)
-    return o.fn in INTEGER_DIVISIONS and scalar is not None and scalar.is_int
+    return scalar is not None and scalar.is_int

@@ -324,6 +324,11 @@ def _check_local_array(o: ops.LocalArray) -> None:
     _require(isinstance(t, Array) and t.ndim == len(o.shape) and all(n > 0 for n in o.shape), o, "bad shape")
 
 
+def _check_table(o: ops.Table) -> None:
+    t = o.result.type
+    _require(isinstance(t, Array) and t.ndim == 1 and isinstance(t.dtype, Scalar) and bool(o.values), o, "bad table")
+
+
 def _check_at_address(o: ops.AtAddress) -> None:
     t = o.result.type
     _require(isinstance(t, Array) and t.ndim == len(o.shape), o, "needs an extent for each dimension")
@@ -369,6 +374,7 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.Components: _check_components,
     ops.NestedArray: _check_nested_array,
     ops.LocalArray: _check_local_array,
+    ops.Table: _check_table,
     ops.AtAddress: _check_at_address,
     ops.IsLive: _check_is_live,
     ops.Search: _check_search,

@@ -87,8 +87,11 @@ class Buffers:
         return dict(self._owner)
 
     def restore(self, owners: dict[Value, Value]) -> None:
-        """Let ``owners`` have their buffers, and nobody any other one, for the other side of a branch."""
-        for array in self._owner.keys() - owners.keys():
+        """Let ``owners`` have their buffers, and nobody any other one, for the other side of a branch.
+
+        Those that the first side took first are taken first again: where both sides do the same, their results agree.
+        """
+        for array in reversed([a for a in self._owner if a not in owners]):
             del self._owner[array]
             self._free[self._key[array]].append(array)
         for array, owner in owners.items():

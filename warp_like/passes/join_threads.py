@@ -84,6 +84,7 @@ from warp_like.passes.meetings import (
     require_all_together,
     require_no_meeting,
     require_same,
+    require_threads_in_kept_calls,
 )
 from warp_like.passes.rewriter import Rewriter
 from warp_like.passes.uniform import BLOCK, Uniformity, cooperative
@@ -106,6 +107,7 @@ def join_threads(f: Function, block_dim: int, axis: int, rest: int = 0) -> Funct
         WarpCodegenError: Not all threads of a block come by where they meet, or work on tiles differs between them.
     """
     require_room(f)
+    require_threads_in_kept_calls(f.body)
     f = clone_function(f)
     _WhoIsWho(block_dim, axis).function(f)
     made = without_body(f)
@@ -170,10 +172,17 @@ class _Joiner:
 
     def _size(self, f: Function) -> Value:
         """How many threads the block has."""
-        ndim = max((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=self.axis + 1)
-        if not self.rest or self.axis >= ndim:  # an axis without index has one block
-            return self.b.index(self.rest or self.block_dim)
-        t = next((o.result.type for o in f.body.walk() if isinstance(o, ops.Tid)), int32)
+        if not self.rest:
+            return self.b.index(self.block_dim)
+        tids = [o for o in f.body.walk() if isinstance(o, ops.Tid)]
+        ndim = max((o.ndim for o in tids), default=self.axis + 1)
+        if self.axis >= ndim:
+            if ndim == f.tid_ndim:  # where threads share no indices, an axis without one has one block
+                return self.b.index(self.rest)
+            ndim = self.axis + 1
+            for o in tids:
+                o.ndim = ndim
+        t = next((o.result.type for o in tids), int32)
         number = self.b.insert(ops.Tid(self.axis, ndim), t).result
         last = self.b.sub(self.b.insert(ops.GridDim(self.axis, ndim), t).result, 1)
         return self.b.select(self.b.eq(number, last), self.b.index(self.rest), self.b.index(self.block_dim))
@@ -222,7 +231,7 @@ class _Joiner:
             same = [r for r in o.results if not self._is_of_thread(r)]
             if same:  # all threads do the same, and something else, too
                 self._flush(same)
-                self.uniform.update({r: self.b.extract(self.rows[r], 0) for r in same})
+                self.uniform.update({r: self.joined.of_any(self.rows[r]) for r in same})
 
     def _is_once(self, o: Op) -> bool:
         """Whether ``o`` gives the same to all threads and does nothing else."""
@@ -396,12 +405,12 @@ class _Joiner:
         off.loc = o.loc
         self.pending.append(off)
         self._flush()
-        before = self.joined.present
-        stay, some = self.joined.staying(self._row(o.cond), where=on is o.then)
+        before = self.joined.present, self.joined.one_of_them
+        stay, some, one = self.joined.staying(self._row(o.cond), where=on is o.then)
         with self.b.into(Block()) as rest:
-            self.joined.present = stay
+            self.joined.present, self.joined.one_of_them = stay, one
             self._ends(on, ())
-            self.joined.present = before
+            self.joined.present, self.joined.one_of_them = before
         with self.b.into(Block()) as none:
             self.b.yield_()
         self.b.if_(some, rest, none)

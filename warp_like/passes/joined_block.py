@@ -31,6 +31,7 @@ class JoinedBlock:
         block_dim: How many threads a whole block has.
         size: How many this one has.
         present: Which of them are still there, where some have left early.
+        one_of_them: The number of one that is; None for the first one.
         uniform: What stands for a value that is the same for all threads.
         rows: The tile in which a value of the threads is kept.
         arrays: The array of the block in which an array of the thread's own is kept.
@@ -43,6 +44,7 @@ class JoinedBlock:
     rows: dict[Value, Value] = field(default_factory=dict)
     arrays: dict[Value, Value] = field(default_factory=dict)
     present: Value | None = None
+    one_of_them: Value | None = None
 
     def first_of(self, o: ops.Tid) -> Value:
         """Return the index of the block's first thread."""
@@ -81,17 +83,23 @@ class JoinedBlock:
         b = self.b
         return self.each([b.zero(row.type)], lambda i, new: [b.insert_component(new, b.extract(row, i), i)])[0]
 
-    def staying(self, row: Value, where: bool) -> tuple[Value, Value]:
-        """Return who is still there whose value in ``row`` is ``where``, and whether anybody is."""
+    def of_any(self, row: Value) -> Value:
+        """Return the value of a thread that is still there, where all of them have the same in ``row``."""
+        found: Value = self.b.extract(row, 0 if self.one_of_them is None else self.one_of_them)
+        return found
+
+    def staying(self, row: Value, where: bool) -> tuple[Value, Value, Value]:
+        """Return who is still there whose value in ``row`` is ``where``, whether anybody is, and the last of them."""
         b = self.b
 
-        def one(i: Value, mask: Value, some: Value) -> Sequence[Value]:
+        def one(i: Value, mask: Value, some: Value, last: Value) -> Sequence[Value]:
             v = b.extract(row, i)
             stays = v if where else b.unot(v)
-            return [b.insert_component(mask, stays, i), b.bit_or(some, stays)]
+            return [b.insert_component(mask, stays, i), b.bit_or(some, stays), b.select(stays, i, last)]
 
-        mask, some = self.each([b.zero(Tile((self.block_dim,), bool_)), b.constant(False, bool_)], one)
-        return mask, some
+        start = [b.zero(Tile((self.block_dim,), bool_)), b.constant(False, bool_), b.index(0)]
+        mask, some, last = self.each(start, one)
+        return mask, some, last
 
     def combined(self, name: str, row: Value) -> Value:
         """Return what the threads make of their values ``row`` by builtin ``name``."""

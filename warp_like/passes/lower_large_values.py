@@ -102,6 +102,9 @@ MOST_SELECTED = 16
 """The most components of a small vector or matrix that is read at a dynamic index where it is, in a function that has
 large ones; others are in memory, too."""
 
+MOST_STORED = 16
+"""The most components of a constant that are stored one by one, beside those that are all the same. Others are data."""
+
 
 def lower_large_values(f: Function) -> Function:
     """Put the large values of ``f`` into memory, in place."""
@@ -259,6 +262,10 @@ class _Lowerer(Rewriter):
         most = self.b.constant(o.value[keys.index(common)], t)
         if keys.count(common) == len(keys):
             self.places[o.result] = Same(most)
+            return
+        if len(keys) - keys.count(common) > MOST_STORED and not t.is_bool:
+            table = ops.Table(tuple(o.value))
+            self.places[o.result] = InMemory(self.b.insert(table, Array(t, 1)).result)
             return
         self.fill(o.result, lambda i: most)
         place = self.places[o.result]

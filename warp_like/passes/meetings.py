@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.ir import ops
-from warp_like.ir.core import Block, Op, Value
+from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import free_values
 from warp_like.ir.types import Tile
 from warp_like.passes.uniform import BLOCK, Uniformity, cooperative
@@ -37,12 +37,10 @@ def gathers(o: Op) -> bool:
 
 
 def meets(o: Op) -> bool:
-    """Return whether ``o`` itself is a place where the threads of a block meet."""
+    """Return whether ``o`` itself is a place where the threads of a block meet; a choice of tiles is one, too."""
     match o:
-        case ops.If() | ops.While():
-            return False
-        case ops.For():
-            return o.together
+        case ops.For() if o.together:
+            return True
         case ops.LocalArray():
             return o.shared
         case ops.Barrier():
@@ -141,6 +139,40 @@ def require_no_meeting(o: Op) -> None:
                 )
 
 
+def require_threads_in_kept_calls(block: Block) -> None:
+    """Require that functions whose calls are kept, for they have a gradient of their own, are for one thread alone.
+
+    Raises:
+        WarpCodegenError: One of them, or its gradient, asks something of the threads of its block.
+    """
+    for o in block.walk():
+        if isinstance(o, ops.Call):
+            for inner in _with_calls(o.callee):
+                if _asks_of_block(inner):
+                    with at(o.loc):
+                        raise WarpCodegenError(
+                            f"`{o.callee.name}` has a gradient or a replay function of its own, which is for one "
+                            f"thread, but there {_what(inner)} for the threads of a block",
+                            help="call it outside, and give the function the result",
+                        )
+
+
+def _with_calls(f: Function | None) -> Iterator[Op]:
+    """Iterate over the ops of ``f``, and of what it calls or is differentiated by."""
+    if f is None:
+        return
+    for o in f.body.walk():
+        yield o
+        if isinstance(o, ops.Call):
+            yield from _with_calls(o.callee)
+    yield from _with_calls(f.gradient)
+    yield from _with_calls(f.replay)
+
+
+def _asks_of_block(o: Op) -> bool:
+    return _is_for_all(o) or gathers(o) or (isinstance(o, ops.Apply) and o.fn in ("block_thread", "block_size"))
+
+
 def _what(o: Op) -> str:
     """What the user calls it that ``o`` is done."""
     if isinstance(o, ops.Barrier):
@@ -154,5 +186,5 @@ def _what(o: Op) -> str:
 
 __all__ = [
     "all_ops", "gathers", "has_meeting", "meets", "needs", "partings", "require_all_together", "require_no_meeting",
-    "require_same",
+    "require_same", "require_threads_in_kept_calls",
 ]  # fmt: skip

@@ -32,6 +32,7 @@ from warp_like.passes.lower_array_selects import lower_array_selects
 from warp_like.passes.lower_slices import lower_slices
 from warp_like.passes.nested_arrays import keep_nested_arrays
 from warp_like.passes.runner import DEFAULT, Options, Runner
+from warp_like.passes.split_vectors import carries_places, split_vectors
 from warp_like.passes.unroll import unroll
 
 MAX_UNROLL_ROUNDS = 4
@@ -91,6 +92,11 @@ def finish(f: Function, options: Options = DEFAULT, *, owned: bool = False) -> F
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
+    if carries_places(run.function):
+        run("split_vectors", split_vectors)
+        run("fold", fold)
+        run("cse", cse)
+        run("dce", dce)
     run.function.is_tiled = run.function.is_tiled or works_on_tiles(run.function)
     if has_large_values(run.function):
         from warp_like.passes.decouple_iterations import decouple_iterations

@@ -61,21 +61,22 @@ After::
         }
         yield %17
       } else {
-        %22 = for %i in %2, %n, %3 (%23 = %1) : tile[100] of float32 {
-          %24 = load %x[%i] : float32
-          %25 = insert %23[%i], %24 : tile[100] of float32
-          yield %25
+        %22 = fill %0 : tile[100] of float32
+        %23 = for %i in %2, %n, %3 (%24 = %22) : tile[100] of float32 {
+          %25 = load %x[%i] : float32
+          %26 = insert %24[%i], %25 : tile[100] of float32
+          yield %26
         }
-        %26 = extract %22[%4] : float32
-        %27 = for %29 in %5, %6, %7 (%28 = %26) : float32 {
-          %30 = extract %22[%29] : float32
-          %31 = add %28, %30 : float32
-          yield %31
+        %27 = extract %23[%4] : float32
+        %28 = for %30 in %5, %6, %7 (%29 = %27) : float32 {
+          %31 = extract %23[%30] : float32
+          %32 = add %29, %31 : float32
+          yield %32
         }
-        yield %27
+        yield %28
       }
-      %32 = tid 0 of 1 : int32
-      store %y[%32], %15
+      %33 = tid 0 of 1 : int32
+      store %y[%33], %15
       yield
     }
 """
@@ -216,8 +217,11 @@ class _Reader:
         side, cloner = Block(), Cloner()
         for o in part.ops:
             if o in part.copies:
+                fills = Cloner()
+                side.ops += [fills.op(v.op) for v in o.operands() if isinstance(v.op, ops.Fill)]  # for this side alone
+                o.map_operands(fills.value)
                 side.ops.append(o)
-                self.reads.block_of[o] = side
+                self.reads.block_of.update(dict.fromkeys(side.ops, side))
             elif o in part.core:
                 side.ops.append(cloner.op(o))
                 self.reads.note(side, side.ops[-1:])

@@ -4,8 +4,9 @@ A level says how far a value is the same: for the ``BLOCK``, for the ``WARP``, o
 the program has the level of what decides whether a thread comes there.
 
 What is the same follows from the program alone, and never from what threads write meanwhile: an element is the same for
-all only where the kernel writes to no element of its array, and never in memory that a block shares. That another
-argument, which is written, does not overlap the array is for the launch to check (``blocks.relies_on_no_overlap``).
+all only where the kernel writes to no element of its array, as it never does to the memory of objects that it queries,
+and never in memory that a block shares. That another argument, which is written, does not overlap the array is for the
+launch to check (``blocks.relies_on_no_overlap``).
 
 Example::
 
@@ -127,6 +128,10 @@ class Uniformity:
             carried = found
         self._set(o.results, carried)
 
+    def _is_constant(self, array: Value) -> bool:
+        """Whether the function writes no element of an array; nor does any other write the memory of objects."""
+        return array in self._constant or (isinstance(array.op, ops.AtAddress) and array.op.constant)
+
     def is_number_of_block(self, o: Op) -> bool:
         """Whether ``o`` divides the thread's index so that all threads of a block get the same."""
         match o:
@@ -149,7 +154,7 @@ class Uniformity:
             case ops.Tid() if self.axis is not None and o.axis != self.axis:
                 return BLOCK
             case ops.Load():
-                return given if ops.base_array(o.array) in self._constant else THREAD
+                return given if self._is_constant(ops.base_array(o.array)) else THREAD
             case ops.NestedArray():
                 return THREAD
             case ops.Tid() | ops.Atomic() | ops.AtomicCas() | ops.Native() | ops.Pop() | ops.Call() | ops.LocalArray():

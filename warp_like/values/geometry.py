@@ -35,6 +35,16 @@ BvhQuery = _class(
 
 MeshQuery = MeshQueryAABB = BvhQuery
 
+BvhQueryTiled = _class(
+    objects.TILED_QUERY,
+    """A walk that the threads of a block make together: what ``wp.tile_bvh_query_aabb()`` gives in a kernel.
+
+    Its fields are of no use to programs.
+    """,
+)
+
+MeshQueryAABBTiled = BvhQueryTiled
+
 MeshSphereQuery = _class(
     objects.MESH_SPHERE_QUERY,
     """Where a walk through the faces near to a point is: what ``wp.mesh_query_sphere()`` gives in a kernel.
@@ -71,5 +81,7 @@ MeshQueryRay = _class(
     """,
 )
 
-STRUCTS = {c.__name__: c for c in (HashGridQuery, BvhQuery, MeshSphereQuery, MeshQueryPoint, MeshQueryRay)}
+STRUCTS = {
+    c.__name__: c for c in (HashGridQuery, BvhQuery, BvhQueryTiled, MeshSphereQuery, MeshQueryPoint, MeshQueryRay)
+}
 """By their names, as bodies of builtins call them."""

@@ -1,6 +1,8 @@
 // Values and gradients, derived by hand: the floors of benchmark_backward.py. A thread of the grid in each lane.
 #include "lanes.h"
 
+#include <omp.h>
+
 #include <vector>
 
 extern "C" {
@@ -30,6 +32,47 @@ void rosenbrock_gradient(int64_t n, const float* x, const float* seed, float* ou
     adj[0] = g * (-2 * a - 400 * x[0] * b);
     adj[n - 1] = g * 200 * (x[n - 1] - x[n - 2] * x[n - 2]);
     *out = total + a * a + 100 * b * b;
+}
+
+// out = x + h (v + h f), f the forces of the springs. Force and adjoint of a spring are computed together; each thread
+// adds both to an array of its own.
+void springs_gradient(int64_t n, int64_t springs, const int32_t* ends, const float* x, const float* v, const float* seed,
+                      float* out, float* adj_x, float* adj_v) {
+    constexpr float h = 1.0e-2f, stiffness = 50, rest = 0.8f;
+    std::vector<std::vector<float>> sums(omp_get_max_threads());
+#pragma omp parallel
+    {
+        std::vector<float>& own = sums[omp_get_thread_num()];
+        own.assign(6 * n, 0);  // the force on each point, then the adjoint of its position
+#pragma omp for
+        for (int64_t s = 0; s < springs; ++s) {
+            const int64_t a = ends[2 * s], b = ends[2 * s + 1];
+            float d[3], g[3];
+            for (int c = 0; c < 3; ++c) {
+                d[c] = x[3 * b + c] - x[3 * a + c];
+                g[c] = h * h * (seed[3 * a + c] - seed[3 * b + c]);
+            }
+            const float square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2], ratio = rest / std::sqrt(square);
+            const float w = stiffness * (1 - ratio);
+            const float along = stiffness * ratio / square * (g[0] * d[0] + g[1] * d[1] + g[2] * d[2]);
+            float *at_a = own.data() + 6 * a, *at_b = own.data() + 6 * b;
+            for (int c = 0; c < 3; ++c) {
+                const float force = w * d[c], adjoint = w * g[c] + along * d[c];
+                at_a[c] += force, at_a[3 + c] -= adjoint;
+                at_b[c] -= force, at_b[3 + c] += adjoint;
+            }
+        }
+#pragma omp for
+        for (int64_t i = 0; i < n; ++i)
+            for (int c = 0; c < 3; ++c) {
+                float force = 0, adjoint = seed[3 * i + c];
+                for (const std::vector<float>& part : sums)
+                    if (!part.empty()) force += part[6 * i + c], adjoint += part[6 * i + 3 + c];
+                out[3 * i + c] = x[3 * i + c] + h * (v[3 * i + c] + h * force);
+                adj_x[3 * i + c] = adjoint;
+                adj_v[3 * i + c] = h * seed[3 * i + c];
+            }
+    }
 }
 
 }  // extern "C"

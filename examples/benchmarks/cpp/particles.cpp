@@ -1,4 +1,5 @@
 // Particles: all pairs, lists of neighbours, springs.
+#include <algorithm>
 #include <vector>
 
 #include "lanes.h"
@@ -33,6 +34,32 @@ void neighbours(int64_t n, const float* p, const int32_t* lists, const int32_t* 
             fx += w * dx, fy += w * dy, fz += w * dz;
         }
         out[3 * i] = fx, out[3 * i + 1] = fy, out[3 * i + 2] = fz;
+    }
+}
+
+void density(int64_t n, const float* p, const int32_t* order, const int32_t* first, int64_t side, float* out) {
+    const float radius = 1.0f / side, scale = 315 / (64 * 3.14159265f) / std::pow(radius, 9.0f);
+    const int64_t last = side - 1;
+#pragma omp parallel for
+    for (int64_t i = 0; i < n; ++i) {
+        const float here[3] = {p[3 * i], p[3 * i + 1], p[3 * i + 2]};
+        int64_t low[3], high[3];
+        for (int c = 0; c < 3; ++c) {
+            const int64_t at = std::min<int64_t>(here[c] * side, last);
+            low[c] = std::max<int64_t>(at - 1, 0), high[c] = std::min<int64_t>(at + 1, last);
+        }
+        float total = 0;
+        for (int64_t a = low[0]; a <= high[0]; ++a)
+            for (int64_t b = low[1]; b <= high[1]; ++b) {  // the cells of a row follow each other
+                const int64_t row = (a * side + b) * side;
+                for (int32_t k = first[row + low[2]]; k < first[row + high[2] + 1]; ++k) {
+                    const float* q = p + 3 * order[k];
+                    const float dx = here[0] - q[0], dy = here[1] - q[1], dz = here[2] - q[2];
+                    const float s = radius * radius - (dx * dx + dy * dy + dz * dz);
+                    total += s > 0 ? s * s * s : 0;
+                }
+            }
+        out[i] = scale * total;
     }
 }
 

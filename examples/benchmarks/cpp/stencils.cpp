@@ -43,6 +43,38 @@ static inline void relax_point(int64_t size, const float* f, int64_t row, int64_
     out[8 * size + row + j] = relaxed(f8, across, density, x - y, s, omega);
 }
 
+constexpr int SPACE[19][3] = {{-1, -1, 0}, {-1, 0, -1}, {-1, 0, 0}, {-1, 0, 1}, {-1, 1, 0}, {0, -1, -1}, {0, -1, 0},
+                              {0, -1, 1},  {0, 0, -1},  {0, 0, 0},  {0, 0, 1},  {0, 1, -1}, {0, 1, 0},   {0, 1, 1},
+                              {1, -1, 0},  {1, 0, -1},  {1, 0, 0},  {1, 0, 1},  {1, 1, 0}};
+
+// One point of the lattice in space, unrolled over its directions; `wraps` where a neighbour may be at the other end.
+template <bool wraps>
+static inline __attribute__((always_inline)) void relax_in_space(int64_t size, int64_t l, int64_t k,
+                                                                 const float* const* rows, float omega, float* to) {
+    float pulled[19], density = 0, u[3] = {};
+#pragma GCC unroll 19
+    for (int d = 0; d < 19; ++d) {
+        const int64_t from = k - SPACE[d][2];
+        pulled[d] = rows[d][wraps ? (from + l) % l : from];
+        density += pulled[d];
+        for (int c = 0; c < 3; ++c)
+            if (SPACE[d][c]) u[c] += SPACE[d][c] > 0 ? pulled[d] : -pulled[d];
+    }
+    for (int c = 0; c < 3; ++c) u[c] /= density;
+    const float square = 1.5f * (u[0] * u[0] + u[1] * u[1] + u[2] * u[2]);
+#pragma GCC unroll 19
+    for (int d = 0; d < 19; ++d) {
+        const int far = SPACE[d][0] * SPACE[d][0] + SPACE[d][1] * SPACE[d][1] + SPACE[d][2] * SPACE[d][2];
+        float along = 0;
+        for (int c = 0; c < 3; ++c)
+            if (SPACE[d][c]) along += SPACE[d][c] > 0 ? u[c] : -u[c];
+        along *= 3;
+        const float weight = far == 0 ? 1.0f / 3 : far == 1 ? 1.0f / 18 : 1.0f / 36;
+        const float balance = weight * density * (1 + along * (1 + 0.5f * along) - square);
+        to[d * size + k] = pulled[d] + omega * (balance - pulled[d]);
+    }
+}
+
 extern "C" {
 
 void jacobi(int64_t n, int64_t m, const float* u, float* out) { jacobi_of(n, m, u, out); }
@@ -78,6 +110,24 @@ void lattice(int64_t n, int64_t m, const float* f, float omega, float* out) {
         for (int64_t j = 1; j < m - 1; ++j) relax_point(size, f, row, up, down, j, j - 1, j + 1, omega, out);
         relax_point(size, f, row, up, down, m - 1, m - 2, 0, omega, out);
     }
+}
+
+void lattice3(int64_t n, int64_t m, int64_t l, const float* f, float omega, float* out) {
+    const int64_t size = n * m * l;
+#pragma omp parallel for collapse(2)
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < m; ++j) {
+            const float* rows[19];  // of the point that each population comes from
+            for (int d = 0; d < 19; ++d) {
+                const int64_t from_i = (i - SPACE[d][0] + n) % n, from_j = (j - SPACE[d][1] + m) % m;
+                rows[d] = f + d * size + (from_i * m + from_j) * l;
+            }
+            float* to = out + (i * m + j) * l;
+            relax_in_space<true>(size, l, 0, rows, omega, to);
+#pragma omp simd
+            for (int64_t k = 1; k < l - 1; ++k) relax_in_space<false>(size, l, k, rows, omega, to);
+            relax_in_space<true>(size, l, l - 1, rows, omega, to);
+        }
 }
 
 }  // extern "C"

@@ -24,7 +24,7 @@ class Problem:
         seed: The adjoint of the output; its shape is that of the output.
         tolerance: Arguments of ``timing.check``.
         cpp: The name of the C++ function that computes output and gradients; empty where there is none.
-        numbers: What that function is given beside the arrays.
+        numbers: What that function is given beside these arrays.
     """
 
     name: str

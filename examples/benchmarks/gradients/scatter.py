@@ -28,10 +28,13 @@ def make_move(wp):
 class Springs(Problem):
     """One step of a square cloth: a launch over the springs scatters forces, one over the points moves them."""
 
+    cpp = "springs_gradient"
+
     def __init__(self, side: int) -> None:
         positions, self.ends = particles.square_cloth(side, np.float32)
         self.name, self.dtypes = f"mass-spring step, {len(self.ends)} springs", ["vec3"] * 2
         self.inputs, self.seed = [positions, reversed_normal(*positions.shape)], normal(*positions.shape)
+        self.numbers = (len(self.ends), self.ends)
 
     def launches(self, wp, inputs, out):
         pull, move = particles.Springs.kernel(wp, wp.float32), make_move(wp)

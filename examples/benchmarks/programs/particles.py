@@ -152,6 +152,110 @@ class Neighbours(Case):
         return neighbours
 
 
+def cells_of(points: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points of each cell of a grid of ``side**3`` cells over [0, 1)^3, and where each cell's begin."""
+    x, y, z = np.minimum((points * side).astype(np.int64), side - 1).T
+    cell = (x * side + y) * side + z
+    first = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=side**3))])
+    return np.argsort(cell, kind="stable").astype(np.int32), first.astype(np.int32)
+
+
+@sizes(float32=(16, 4))
+class Density(Case):
+    """The density of a fluid's particles (SPH): a sum over those of the 27 cells around, which are near enough."""
+
+    tolerance = {"rtol": 1.0e-4, "atol": 1.0e-3}
+
+    def __init__(self, side: int, real: Real) -> None:
+        n = 8 * side**3
+        points = np.random.default_rng(2).uniform(0.0, 1.0, (n, 3)).astype(real)
+        order, first = cells_of(points, side)
+        self.title, self.dim = f"SPH density {n}", n
+        self.inputs, self.types = [points, order, first, side], ["vec3", "int32", "int32", "float32"]
+        self.out = np.empty(n, real)
+        # a candidate: difference 3, square 5; a neighbour, 4.19 of 27: 5 more
+        self.flops = n * 8 * (27 * 8 + 4.19 * 5)
+        self.nbytes = points.nbytes + order.nbytes + first.nbytes + self.out.nbytes
+
+    @staticmethod
+    def kernel(wp, real):
+        @wp.kernel
+        def density(
+            points: wp.array(dtype=wp.vec3),
+            order: wp.array(dtype=int),
+            first: wp.array(dtype=int),
+            side: int,
+            out: wp.array(dtype=float),
+        ):
+            i = wp.tid()
+            here = points[i]
+            radius = 1.0 / float(side)
+            x = wp.min(int(here[0] * float(side)), side - 1)
+            y = wp.min(int(here[1] * float(side)), side - 1)
+            z = wp.min(int(here[2] * float(side)), side - 1)
+            total = wp.float32(0.0)
+            for a in range(wp.max(x - 1, 0), wp.min(x + 2, side)):
+                for b in range(wp.max(y - 1, 0), wp.min(y + 2, side)):
+                    for c in range(wp.max(z - 1, 0), wp.min(z + 2, side)):
+                        cell = (a * side + b) * side + c
+                        for k in range(first[cell], first[cell + 1]):
+                            d = here - points[order[k]]
+                            s = radius * radius - wp.dot(d, d)
+                            if s > 0.0:
+                                total += s * s * s
+            out[i] = (315.0 / (64.0 * wp.pi)) * total / wp.pow(radius, 9.0)
+
+        return density
+
+    @staticmethod
+    def arrays(xp, points, order, first, side):
+        """All pairs: no array library has a cell list."""
+        total = 0.0
+        for axis in range(3):
+            d = points[:, None, axis] - points[None, :, axis]
+            total = total + d * d
+        s = xp.clip(1.0 / (side * side) - total, 0.0, None)
+        return (s * s * s).sum(1) * (315.0 / (64.0 * np.pi) * side**9)
+
+    def expected(self) -> np.ndarray:
+        """Go through the points in blocks: all pairs at once would take gigabytes."""
+        import scipy.spatial
+
+        points, side = self.inputs[0].astype(np.float64), self.inputs[3]
+        tree, total = scipy.spatial.cKDTree(points), np.full(len(points), side**-6.0)
+        pairs = tree.query_pairs(1.0 / side, output_type="ndarray")
+        s = side**-2.0 - ((points[pairs[:, 0]] - points[pairs[:, 1]]) ** 2).sum(1)
+        for end in (0, 1):
+            np.add.at(total, pairs[:, end], s**3)
+        return total * (315.0 / (64.0 * np.pi) * side**9.0)
+
+    @staticmethod
+    def loops(jit, prange, real):
+        zero, one, scale = real(0.0), real(1.0), real(315.0 / (64.0 * np.pi))
+
+        @jit
+        def density(p, order, first, side, out):
+            radius = one / real(side)
+            for i in prange(p.shape[0]):
+                x = min(int(p[i, 0] * real(side)), side - 1)
+                y = min(int(p[i, 1] * real(side)), side - 1)
+                z = min(int(p[i, 2] * real(side)), side - 1)
+                total = zero
+                for a in range(max(x - 1, 0), min(x + 2, side)):
+                    for b in range(max(y - 1, 0), min(y + 2, side)):
+                        for c in range(max(z - 1, 0), min(z + 2, side)):
+                            cell = (a * side + b) * side + c
+                            for k in range(first[cell], first[cell + 1]):
+                                j = order[k]
+                                dx, dy, dz = p[i, 0] - p[j, 0], p[i, 1] - p[j, 1], p[i, 2] - p[j, 2]
+                                s = radius * radius - (dx * dx + dy * dy + dz * dz)
+                                if s > zero:
+                                    total += s * s * s
+                out[i] = scale * total / radius**9
+
+        return density
+
+
 def square_cloth(side: int, real: Real) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of ``side**2`` points near a square grid, and the two ends of each spring along it."""
     n, grid = side * side, np.arange(side * side, dtype=np.int32).reshape(side, side)

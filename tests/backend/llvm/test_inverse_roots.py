@@ -104,7 +104,9 @@ def test_only_products_of_roots_are_estimated() -> None:
         assert lines, "1 / (r * y) is divided"
         exact = quotients.with_options(fast_math=False).inspect("llvm")
         calls = [line for line in exact.splitlines() if "rsqrt14" in line and "call" in line]
-        assert len(calls) == 2, "1 / r alone is estimated, in whole vectors and in the last one"
+        assert len(calls) == 4, "1 / r and y / (r * r * r) are estimated, in whole vectors and in the last one"
+        alone = quotients.with_options(fast_math=False, fuse_fp=False).inspect("llvm")
+        assert "rsqrt14" not in alone, "without fused operations nothing is estimated"
 
 
 @wp.kernel
@@ -136,3 +138,52 @@ def test_inverse_roots_keep_their_ends() -> None:
     wp.launch(inverse_root, dim=len(x), inputs=[wp.array(x), out])
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out.numpy(), 1.0 / np.sqrt(x))
+
+
+@wp.kernel
+def over_powers(m: wp.array(dtype=float), x: wp.array(dtype=float), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    r = wp.sqrt(x[i])
+    out[i, 0] = m[i] / (r * r)
+    out[i, 1] = m[i] / (r * r * r)
+    out[i, 2] = m[i] / ((r * r) * (r * r))
+
+
+def powers_by_steps(m: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """What root, products and division give, each of them rounded to float32."""
+    with np.errstate(all="ignore"):
+        r = np.sqrt(x)
+        return np.stack([m / (r * r), m / (r * r * r), m / ((r * r) * (r * r))], -1)
+
+
+def launched(m: np.ndarray, x: np.ndarray) -> np.ndarray:
+    out = wp.zeros((len(x), 3))
+    wp.launch(over_powers, dim=len(x), inputs=[wp.array(m), wp.array(x), out])
+    return out.numpy()
+
+
+def test_quotients_by_powers_are_closer_than_the_roundings_of_each_step() -> None:
+    """Root, products and quotient may leave 4, 6 and 8 halves of a relative unit; these leave at most 3, 4 and 4."""
+    x = np.concatenate([np.arange(0x3F800000, 0x40800000, 61, dtype=np.uint32).view(np.float32), any_size(50_021, 5)])
+    x = x[(x > 2.0**-60) & (x < 2.0**60)]
+    m = np.random.default_rng(6).uniform(1.0, 2.0, len(x)).astype(np.float32)
+    exact = m[:, None].astype(float) / np.sqrt(x.astype(float))[:, None] ** [2, 3, 4]
+    error = (abs(launched(m, x) - exact) / exact).max(0) * 2.0**24
+    by_steps = (abs(powers_by_steps(m, x) - exact) / exact).max(0) * 2.0**24
+    bounds = [3.0, 4.0, 4.0] if "fpclass" in over_powers.inspect("llvm") else [4.0, 6.0, 8.0]
+    assert np.all(error <= bounds)
+    assert np.all(error <= by_steps)
+
+
+def test_quotients_by_powers_at_the_ends_of_the_range_are_those_of_each_step() -> None:
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, -3e38, -1e-45, 1e-45, 1e-40, 3.4e38], np.float32)
+    x = np.concatenate([np.tile(special, 13), any_size(20_011, 7)])
+    np.random.default_rng(8).shuffle(x)
+    m = np.resize(np.concatenate([special, any_size(997, 9), -any_size(991, 10)]), len(x)).astype(np.float32)
+    found, expected = launched(m, x), powers_by_steps(m, x)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    with np.errstate(all="ignore"):  # a denormal divisor has lost digits
+        relative = 1.0e-6 + 2.0**-149 / np.sqrt(x.astype(float))[:, None] ** [2, 3, 4]
+        close = abs(found - expected) <= relative * abs(expected) + 2.0**-149
+    assert np.all(close | (found == expected) | np.isnan(found))
+    np.testing.assert_array_equal(np.signbit(found[~np.isnan(found)]), np.signbit(expected[~np.isnan(found)]))

@@ -1,5 +1,7 @@
 """Python functions of several launches, called from JAX."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -146,6 +148,29 @@ def test_the_host_copies_and_fills():
             assert np.array_equal(a, b)
 
 
+@pytest.mark.parametrize(
+    "copied",
+    [
+        wp.clone,
+        copy.deepcopy,
+        wp.array,
+        lambda t: t[::-1].contiguous(),
+        lambda t: wp.indexedarray(t, wp.array([3, 2, 1, 0], dtype=int)).contiguous(),
+        lambda t: wp.array([t, t])[1],
+    ],
+)
+def test_copies_of_arrays_that_launches_write(copied):
+    """A copy is made when JAX runs, after the launch."""
+
+    def function(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        half = wp.zeros(4)
+        wp.launch(scale, dim=4, inputs=[x, 2.0], outputs=[half])
+        wp.launch(scale, dim=4, inputs=[copied(half), 3.0], outputs=[y])
+
+    x = np.float32([1.0, 2.0, 2.0, 1.0])
+    assert np.array_equal(jax_callable(function)(x)[0], 6.0 * x)
+
+
 def test_derivatives_of_copies():
     def rotated(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         wp.copy(y, x, src_offset=1, count=len(x) - 1)
@@ -166,6 +191,11 @@ def test_refusals():
     def peeks(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         float(x[0])
 
+    def looks_between(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        between = wp.zeros_like(y)
+        wp.launch(stencil, dim=len(x), inputs=[x], outputs=[between])
+        between.numpy()
+
     def writes(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         wp.launch(stencil, dim=len(x), inputs=[y], outputs=[x])
 
@@ -184,6 +214,7 @@ def test_refusals():
     for f, error, text in (
         (looks, RuntimeError, "arrays have no elements on the host"),
         (peeks, RuntimeError, "arrays have no elements on the host"),
+        (looks_between, RuntimeError, "arrays have no elements on the host"),
         (writes, ValueError, 'in_out_argnames=."x".'),
         (sorts, RuntimeError, "do this with a kernel"),
         (overwrites, ValueError, 'in_out_argnames=."x".'),
@@ -198,6 +229,74 @@ def test_refusals():
         jax_callable(bare)
     with pytest.raises(TypeError, match="a traced value; numbers are static here"):
         jax.jit(lambda x, a: jax_callable(twice)(x, a))(floats(3), 2.0)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        np.asarray,
+        np.sum,
+        memoryview,
+        lambda a: a.__array_interface__,
+        lambda a: wp.array(a, copy=False).numpy(),
+        lambda a: a[1:].reshape((2, 2)).list(),
+        wp.to_jax,
+        lambda a: pytest.importorskip("torch") and wp.to_torch(a),
+    ],
+)
+def test_elements_are_not_shown_before_they_are_computed(look):
+    """Neither those of an argument nor those of an array between two launches."""
+
+    def function(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        between = wp.zeros(5)
+        wp.launch(stencil, dim=5, inputs=[x], outputs=[between])
+        for a in (x, between):
+            with pytest.raises(RuntimeError, match="arrays have no elements on the host"):
+                look(a)
+        wp.copy(y, between)
+
+    x = floats(5)
+    np.testing.assert_allclose(jax_callable(function)(x)[0], stencil_np(x), rtol=1e-6)
+
+
+def tapes(x, y):
+    with wp.Tape():
+        wp.launch(stencil, dim=len(x), inputs=[x], outputs=[y])
+
+
+def runs_an_adjoint(x, y):
+    wp.launch(stencil, len(x), [x], [y], adj_inputs=[wp.zeros_like(x)], adj_outputs=[wp.ones_like(y)], adjoint=True)
+
+
+def goes_forward(x, y):
+    wp.autograd.jvp(stencil, len(x), [x, y], tangents=[wp.ones_like(x), None])
+
+
+def captures(x, y):
+    with wp.ScopedCapture():
+        wp.launch(stencil, dim=len(x), inputs=[x], outputs=[y])
+
+
+def widens(x, y):
+    wp.utils.array_cast(x, wp.zeros(len(x), dtype=wp.float64))
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "text"),
+    [
+        (tapes, RuntimeError, "tapes record nothing, since JAX runs the launches later"),
+        (runs_an_adjoint, RuntimeError, "no adjoints run, since JAX runs the launches later"),
+        (goes_forward, RuntimeError, "forward mode gives nothing, since JAX runs the launches later"),
+        (captures, RuntimeError, "nothing is captured, since JAX runs the launches later"),
+        (widens, TypeError, "a launch takes an array of float64, and JAX has no 64-bit types unless"),
+    ],
+)
+def test_what_would_run_at_once_is_refused(what, error, text):
+    def function(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        what(x, y)
+
+    with pytest.raises(error, match=text):
+        jax_callable(function)(floats(4))
 
 
 def stencil_jnp(x):

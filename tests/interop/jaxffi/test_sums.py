@@ -204,3 +204,36 @@ def test_deterministic_sums_of_a_batch():
         assert len({bits(f, x) for _ in range(4)}) == 1
     finally:
         del wp.config.deterministic
+
+
+@wp.kernel
+def add_rows(x: wp.array(dtype=float), a: wp.array2d(dtype=float), b: wp.array2d(dtype=float)):
+    i = wp.tid()
+    s = x[i]
+    for _ in range(40):
+        s = wp.sin(s) + x[i]
+    for k in range(a.shape[1]):
+        wp.atomic_add(a, i, k, s)
+        wp.atomic_add(b, i, k, 1.37 * s)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_deterministic_sums_to_rows_that_views_share(columns):
+    """No two threads touch one element by one array, but two arrays are views of the same rows."""
+    n = 1 << 15
+
+    def shifted(x: wp.array(dtype=float), y: wp.array2d(dtype=float)):
+        a, b = y[:n], y[n // 2 :]
+        wp.launch(add_rows, n, [x, a[:, :2], b[:, :2]] if columns else [x, a, b])
+
+    x = (1e3 * random.standard_normal(n)).astype(np.float32)
+    y = np.full((n + n // 2, 3), 0.1, np.float32)
+    wp.config.deterministic = True
+    try:
+        f = jax.jit(jax_callable(shifted, in_out_argnames=["y"]))
+        found = set()
+        for wp.config.num_threads in (1, 2, 2, 3):
+            found.add(bits(f, x, y))
+        assert len(found) == 1
+    finally:
+        del wp.config.deterministic, wp.config.num_threads

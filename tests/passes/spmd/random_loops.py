@@ -25,13 +25,17 @@ from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Lanes, Scalar, Type, bool_, float32, float64, int32, int64, uint32
 from warp_like.ir.verify import verify
+from warp_like.passes.cse import cse
 from warp_like.passes.expand import expand
 from warp_like.passes.spmd.consecutive import load_consecutively
+from warp_like.passes.spmd.join_accesses import join_accesses
 from warp_like.passes.spmd.widen_loops import widen_loops
 
 T = TypeVar("T")
 
 THREADS = 3
+STEPS = (2, 3, 4, 5)
+"""How far iterations are from each other in arrays of which each has several neighbours."""
 DEPTH = 3
 """The extent of the second dimension of arrays, and of the rows in flat ones."""
 PARAMS: dict[str, Type] = {
@@ -51,6 +55,9 @@ class _Maker:
         self.r = random.Random(seed)
         self.columns = self.pick([4, 5, 8, 12, 16, 17, 21, 32, 33, 40])
         self.calls = self.r.random() < 0.3
+        self.step, self.kinds = self.pick(STEPS), ["flat", "flat", "long", "rows", "columns"]
+        if self.r.random() < 0.5:
+            self.kinds += ["wide"] * 8
         out = {"f": Array(float32, 2), "i": Array(int32, 2)}
         self.f, self.b = start("loops", **PARAMS, **out)
         self.arguments = dict(zip([*PARAMS, *out], self.f.params, strict=True))
@@ -75,9 +82,10 @@ class _Maker:
 
     def make_own(self) -> None:
         t = self.pick([float32, float32, int32])
-        kind = self.pick(["flat", "flat", "long", "rows", "columns"])
+        kind = self.pick(self.kinds)
         n = self.columns
-        shape = {"flat": (n,), "long": (DEPTH * n + DEPTH,), "rows": (DEPTH, n), "columns": (n, DEPTH)}[kind]
+        shape = {"flat": (n,), "long": (DEPTH * n + DEPTH,), "rows": (DEPTH, n), "columns": (n, DEPTH)}.get(kind)
+        shape = shape or (STEPS[-1] * n + STEPS[-1],)
         array = self.b.insert(ops.LocalArray(shape), Array(t, len(shape))).result
         self.own.append((array, kind))
 
@@ -153,6 +161,8 @@ class _Maker:
             return [j, k]
         if kind == "flat":
             return [j]
+        if kind == "wide":
+            return [self.b.add(self.b.mul(j, self.step), self.r.randrange(self.step))]
         t = j.type
         assert isinstance(t, Scalar)
         k = k if k.type == t else self.b.cast(k, t)
@@ -165,6 +175,7 @@ class _Maker:
         kinds: list[Callable[[int], None]] = [self.arithmetic] * 3 + [self.compare, self.convert]
         kinds += [self.load_argument, self.load_own, self.load_own, self.store_own, self.store_own]
         kinds += [self.if_, self.for_, self.for_, self.again] if depth < 3 else []
+        kinds += [self.neighbours] * 6 if any(kind == "wide" for _, kind in self.own) else []
         for _ in range(count):
             self.pick(kinds)(depth)
 
@@ -221,6 +232,29 @@ class _Maker:
         else:
             self.b.store(array, place, value)
 
+    def neighbours(self, depth: int) -> None:
+        """Load or store elements that follow on each other; now and then something else happens between."""
+        array, _ = self.pick([own for own in self.own if own[1] == "wide"])
+        t, j = array.type, self.of_column()
+        assert isinstance(t, Array)
+        assert isinstance(t.dtype, Scalar)
+        first, stores, order = self.b.mul(j, self.step), self.r.random() < 0.5, list(range(self.step))
+        if self.r.random() < 0.1:
+            self.r.shuffle(order)
+        begin = 0 if self.r.random() < 0.9 else self.r.randrange(STEPS[-1] - max(order))
+        for k in order:
+            at = self.b.add(first, begin + k)
+            if stores:
+                self.b.store(array, [at], self.some(t.dtype))
+            else:
+                self.pool.append(self.b.load(array, [at]))
+            if self.r.random() < 0.15:
+                other = [self.b.add(first, self.r.randrange(self.step))]
+                if self.r.random() < 0.5:
+                    self.b.store(array, other, self.some(t.dtype))
+                else:
+                    self.pool.append(self.b.load(array, other))
+
     def if_(self, depth: int) -> None:
         types = [self.pick([float32, int32, bool_]) for _ in range(self.r.randint(0, 2))]
         sides = [lambda: self.scoped(3, depth + 1, types, [])] * 2
@@ -264,7 +298,7 @@ def arguments(columns: int, seed: int = 0) -> list[Any]:
     rng = np.random.default_rng(seed)
     x, m, d = (rng.integers(-8, 9, shape) / 4 for shape in (columns, (columns, DEPTH), columns))
     n = rng.integers(-3, 40, columns).astype(np.int32)
-    room = 3 * (DEPTH * columns + DEPTH)
+    room = 3 * STEPS[-1] * (columns + 1)
     out = [np.zeros((THREADS, room), np.float32), np.zeros((THREADS, room), np.int32)]
     return [x.astype(np.float32), n, m.astype(np.float32), d, 2, *out]
 
@@ -273,6 +307,8 @@ def check(seed: int, compiled: bool = True) -> None:
     """Compare a random function with what ``widen_loops`` makes of it, interpreted and compiled."""
     f, wide, columns = loops(seed)
     load_consecutively(wide)
+    cse(wide)
+    join_accesses(wide)
     verify(wide)
     expected, got = arguments(columns, seed), arguments(columns, seed)
     run(f, expected, (THREADS,))

@@ -85,6 +85,27 @@ def scaled(x: Rows, out: Rows):
     out[i, 0] = largest
 
 
+@wp.kernel
+def lines(x: Rows, out: Rows):
+    """Rows whose length is known: a whole line at once, where there are as many lanes."""
+    i = wp.tid()
+    own = wp.zeros(shape=32, dtype=float)
+    for k in range(32):
+        own[k] = x[i, k]
+    for k in range(32):
+        out[i, k] = own[k] + own[31 - k]
+
+
+@wp.kernel
+def lines_of_doubles(x: wp.array2d(dtype=wp.float64), out: wp.array2d(dtype=wp.float64)):
+    i = wp.tid()
+    own = wp.zeros(shape=32, dtype=wp.float64)
+    for k in range(32):
+        own[k] = x[i, k + 2]
+    for k in range(32):
+        out[i, k + 1] = own[31 - k]
+
+
 def table(rows: int = 37, columns: int = 23, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(columns).standard_normal((rows, columns)).astype(dtype)
 
@@ -99,6 +120,8 @@ CASES: dict[Any, Callable[[], list[Any]]] = {
         np.zeros((37, 23), np.float32),
     ],
     scaled: lambda: [table(), np.zeros((37, 1), np.float32)],
+    lines: lambda: [table(37, 33), np.zeros((37, 33), np.float32)],
+    lines_of_doubles: lambda: [table(37, 35, np.float64), np.zeros((37, 34))],
     between: lambda: [table(37, 60), np.zeros((37, 1), np.float32), 2, 29],
 }
 
@@ -146,6 +169,14 @@ def test_bounds(lo: int, hi: int):
     wp.launch(between, 37, [x, got, lo, hi], options={"vector_width": 4})
     lo = max(lo, 0)
     np.testing.assert_allclose(got[:, 0], x[:, lo : max(hi, lo)].sum(axis=1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kernel", "width", "count"), [(lines, 16, 16), (lines, 8, 8), (lines, 32, 16), (sums, 16, 4)])
+def test_lines(kernel: Any, width: int, count: int):
+    """As many elements at once as a line of the cache has, if there are as many lanes and the rows have whole lines."""
+    found = consecutive(load_consecutively(widen(thread_code(kernel), width)))
+    numbers = {len(o.results if isinstance(o, ops.LoadConsecutive) else o.values) for o in found}  # type: ignore[attr-defined]
+    assert numbers == {count}
 
 
 # --- loops that are left ---

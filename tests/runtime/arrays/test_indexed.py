@@ -377,6 +377,28 @@ def test_generic_kernels() -> None:
     )
 
 
+def test_arrays_take_the_elements_of_indexed_ones() -> None:
+    a, x = wp.array(grid(3, 4)), wp.zeros((2, 4))
+    rows = a[ints(2, 0)]
+    expected = grid(3, 4)[[2, 0]]
+    x.assign(rows)
+    np.testing.assert_array_equal(x.numpy(), expected)
+    x[:, 1:3] = rows[:, :2]
+    np.testing.assert_array_equal(x.numpy()[:, 1:3], expected[:, :2])
+    x[:] = a[ints(1), :]
+    np.testing.assert_array_equal(x.numpy(), grid(3, 4)[[1, 1]])
+    np.testing.assert_array_equal(wp.array(rows).numpy(), expected)
+    np.testing.assert_array_equal(wp.array(rows, dtype=wp.int64).numpy(), expected)
+    with pytest.raises(ValueError, match=r"can't assign data of shape \(2, 4\)"):
+        wp.zeros(3).assign(rows)
+    v = wp.zeros(4, requires_grad=True)
+    w = wp.zeros(2, requires_grad=True)
+    with wp.Tape() as tape:
+        w.assign(v[ints(3, 1)])
+    tape.backward(grads={w: wp.array([1.0, 2.0], dtype=float)})
+    np.testing.assert_array_equal(v.grad.numpy(), [0.0, 2.0, 0.0, 1.0])
+
+
 def test_vectors_are_assigned_in_any_form() -> None:
     numbers = np.arange(6, dtype=np.float32)
     forms = [wp.array(numbers.reshape(2, 3), dtype=wp.vec3), numbers.reshape(2, 3).tolist(), numbers, wp.array(numbers)]

@@ -1,5 +1,6 @@
 """A gradient that stops between two launches, at an array without one or with another: said once for each tape."""
 
+import copy
 import itertools
 import warnings
 
@@ -53,6 +54,50 @@ def test_a_chain_that_is_cut(times):
         assert [str(w.message) for w in caught] == [text]
         assert caught[0].filename == __file__
         assert not x.grad.numpy().any()
+
+
+def through(make):
+    """The gradient of what is doubled, copied and doubled again."""
+    x, between, y = ones(4), ones(4), ones(4)
+    with wp.Tape() as tape:
+        wp.launch(double, 4, [x, between])
+        wp.launch(double, 4, [make(between), y])
+    tape.backward(grads={y: wp.array([1.0, 2.0, 3.0, 4.0], dtype=float)})
+    return x.grad.list()
+
+
+@pytest.mark.parametrize(
+    ("make", "order"),
+    [
+        (lambda a: wp.array(a, requires_grad=True), [0, 1, 2, 3]),
+        (lambda a: wp.array(a[::-1], requires_grad=True), [3, 2, 1, 0]),
+        (lambda a: wp.array([a[:2], a[2:]], requires_grad=True).flatten(), [0, 1, 2, 3]),
+        (lambda a: wp.array(a[wp.array([1, 0, 3, 2], dtype=int)], requires_grad=True), [1, 0, 3, 2]),
+        (copy.deepcopy, [0, 1, 2, 3]),
+    ],
+)
+def test_copies_pass_the_gradient_on(make, order):
+    assert through(make) == [4.0 * (k + 1) for k in order]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        wp.array,
+        lambda a: wp.array([a[:2], a[2:]]).flatten(),
+        lambda a: wp.array(a[wp.array([1, 0, 3, 2], dtype=int)]),
+        lambda a: a.to("cpu", requires_grad=False),
+    ],
+)
+def test_copies_without_a_gradient_cut_the_chain(make):
+    with pytest.warns(UserWarning, match="the copy, `x` of `double`, has no gradient"):
+        assert through(make) == [0.0] * 4
+
+
+def test_a_copy_of_another_dtype_can_not_pass_the_gradient_on():
+    with pytest.raises(RuntimeError, match="they differ in dtype or shape; convert the elements with"):
+        through(lambda a: wp.array(a, dtype=wp.float64, requires_grad=True))
+    assert wp.array(ones(), dtype=wp.float64, requires_grad=True).list() == [1.0] * 3
 
 
 def test_a_view_of_the_array_between():

@@ -39,6 +39,23 @@ def test_two_launches_chain():
     np.testing.assert_array_equal(x.grad.numpy(), [0, 2, 4, 6])
 
 
+def test_zero_takes_back_all_that_backward_has_put_anywhere():
+    """Of arrays that it started from, too; elements outside of recorded views stay."""
+    x, y = (wp.zeros(5, requires_grad=True) for _ in range(2))
+    x.grad.fill_(7.0)
+    with wp.Tape() as tape:
+        wp.launch(square, dim=2, inputs=[x[1:3]], outputs=[y[:2]])
+    for grads in ({y: wp.ones(5)}, {y[1:4]: wp.ones(3)}):
+        tape.backward(grads=grads)
+        tape.backward(grads=grads)
+        tape.zero()
+        assert y.grad.list() == [0.0] * 5
+        assert x.grad.list() == [7.0, 0.0, 0.0, 7.0, 7.0]
+    tape.backward(loss=y[4:])
+    tape.reset()
+    assert y.grad.list() == [0.0] * 5
+
+
 def test_gradients_add_up_until_zero():
     x, _y, loss, tape = chain()
     tape.backward(loss)

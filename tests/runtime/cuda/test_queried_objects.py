@@ -8,6 +8,8 @@ from tests.runtime.geometry.test_bvh import visit as walk_boxes
 from tests.runtime.geometry.test_hash_grid import candidates, in_order, run, visit, visit_with_for
 from tests.runtime.geometry.test_mesh import ball, cast, depths, distance, nearest, points_and_directions, rays_on
 from tests.runtime.geometry.test_sides_of_meshes import winding
+from tests.runtime.geometry.test_tiled_queries import along_rays as rays_of_blocks
+from tests.runtime.geometry.test_tiled_queries import nested as boxes_of_boxes
 
 
 def test_hash_grids(device):
@@ -73,6 +75,27 @@ def test_meshes(device):
         np.testing.assert_allclose(t.numpy()[hit, 0], lengths.min(1)[hit], rtol=1e-4, atol=1e-5)
         off = np.linalg.norm(y.numpy() - x, axis=1)
         np.testing.assert_allclose(off, distance(p * np.float32(scale), faces, x).min(1), rtol=1e-4, atol=2e-5)
+
+
+def test_walks_of_a_block(device):
+    """Beside the same walks in blocks of one thread on the CPU."""
+    rng = np.random.default_rng(5)
+    low = rng.uniform(-1, 1, (50, 3)).astype(np.float32)
+    high = low + np.float32(0.4)
+    a = rng.uniform(-1, 1, (3, 3)).astype(np.float32)
+    b, d = a + np.float32(0.5), rng.normal(size=(3, 3)).astype(np.float32)
+    found = []
+    for place in ("cpu", device):
+        vectors = [wp.array(x, dtype=wp.vec3, device=place) for x in (low, high, a, b, d)]
+        bvh = wp.Bvh(*vectors[:2])
+        seen, pairs = (wp.zeros(shape, dtype=int, device=place) for shape in ((3, 50), 3))
+        given = {"dim": 3, "block_dim": 8, "device": place}
+        wp.launch_tiled(rays_of_blocks, inputs=[bvh.id, vectors[2], vectors[4], seen], **given)
+        wp.launch_tiled(boxes_of_boxes, inputs=[bvh, *vectors[:4], pairs], **given)
+        found.append((seen.numpy(), pairs.numpy()))
+    for got, wanted in zip(found[1], found[0], strict=True):
+        assert wanted.any()
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_winding_numbers(device):
@@ -181,6 +204,24 @@ def test_textures(device):
     one.copy_from(wp.zeros((8, 6, 2), dtype=wp.uint8, device=device))
     wp.launch(enlarge, 30, inputs=[one, uv], outputs=[out], device=device)
     assert not out.numpy().any()
+
+
+def test_gradients_to_texels(device):
+    rng = np.random.default_rng(3)
+    texels, at = rng.normal(size=(8, 6, 2)).astype(np.float32), rng.uniform(-1, 2, (30, 2)).astype(np.float32)
+    found = []
+    for data_on, place in (("cpu", "cpu"), (device, device), ("cpu", device)):
+        data = wp.array(texels, dtype=float, requires_grad=True, device=data_on)
+        picture = wp.Texture2D(data, address_mode=wp.TextureAddressMode.MIRROR, num_mip_levels=0, device=place)
+        uv = wp.array(at, dtype=wp.vec2, device=place)
+        out = wp.zeros(30, dtype=wp.vec2, device=place, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(enlarge, 30, inputs=[picture, uv], outputs=[out], device=place)
+        tape.backward(grads={out: wp.full(30, wp.vec2(1.0, 2.0), dtype=wp.vec2, device=place)})
+        found.append(data.grad.numpy())
+    assert found[0].any()
+    for got in found[1:]:
+        np.testing.assert_allclose(got, found[0], rtol=1e-4, atol=1e-5)
 
 
 def test_graphs_refit_to_the_points_of_the_time(device):

@@ -129,6 +129,26 @@ def test_queries_find_what_brute_force_finds(method, n, leaf_size):
         np.testing.assert_array_equal(found_by(bvh, 3, a, b)[clear], (d <= 0.2)[clear])
 
 
+@pytest.mark.parametrize("width", [1, 8])
+def test_queries_with_nan_or_infinity_find_nothing(width):
+    """But boxes, which may reach to infinity."""
+    low, high = boxes(30)
+    bvh = wp.Bvh(wp.array(low, dtype=wp.vec3), wp.array(high, dtype=wp.vec3))
+    middle = 0.5 * (low + high)
+    start, dir = (np.repeat(x, 6, axis=0) for x in (middle - [0, 0, 5], np.float32([[0, 0, 1]] * 30)))
+    for k in range(6):
+        (start, dir)[k // 3][k::6, k % 3] = (np.nan, np.inf, -np.inf)[k % 3]
+    for kind, a in ((1, start), (2, start), (3, start[:3])):
+        seen = wp.zeros((len(a), 30), dtype=int)
+        inputs = [bvh.id, kind, wp.array(a, dtype=wp.vec3), wp.array(dir[: len(a)], dtype=wp.vec3), 0.5, -1, 100.0]
+        wp.launch(visit, len(a), inputs=inputs, outputs=[seen], options={"vector_width": width})
+        assert not seen.numpy().any()
+    seen = wp.zeros((2, 30), dtype=int)
+    corners = [wp.array(np.float32([x, [np.nan, x[1], x[2]]]), dtype=wp.vec3) for x in ([-np.inf] * 3, [np.inf] * 3)]
+    wp.launch(visit, 2, inputs=[bvh.id, 0, *corners, 0.0, -1, 100.0], outputs=[seen])
+    assert seen.numpy().tolist() == [[1] * 30, [0] * 30]
+
+
 def test_boxes_move():
     low, high = boxes(500)
     x, y = wp.array(low, dtype=wp.vec3), wp.array(high, dtype=wp.vec3)
@@ -275,3 +295,11 @@ def test_threads_go_in_the_order_of_the_boxes():
     meets = np.all((low[:, None] <= high) & (high[:, None] >= low), axis=-1)
     np.testing.assert_array_equal(found.numpy(), meets.sum(1))
     assert "in the order of an object's items" in str(count.explain())
+
+
+def test_cubql_is_another_name_of_sah():
+    low = np.random.default_rng(3).random((50, 3)).astype(np.float32)
+    boxes = [wp.array(x, dtype=wp.vec3) for x in (low, low + np.float32(0.1))]
+    sah, cubql = (wp.Bvh(*boxes, constructor=name) for name in ("sah", "cubql"))
+    assert not wp.is_cubql_available()
+    np.testing.assert_array_equal(cubql._tree.nodes.numpy(), sah._tree.nodes.numpy())

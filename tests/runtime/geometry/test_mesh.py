@@ -182,6 +182,43 @@ def test_rays_do_not_slip_through_edges():
         np.testing.assert_allclose(got[:, 0] * direction[2], 3)
 
 
+@wp.kernel
+def meeting(mesh: wp.uint64, x: V3, d: V3, out: wp.array2d(dtype=float), y: V3):
+    i = wp.tid()
+    hit = wp.mesh_query_ray(mesh, x[i], d[i], 100.0)
+    if hit.result:
+        out[i, 0] = hit.t
+        out[i, 1] = hit.u
+        out[i, 2] = hit.v
+        y[i] = wp.mesh_eval_position(mesh, hit.face, hit.u, hit.v)
+
+
+def test_rays_along_a_face_meet_it_inside():
+    """Rays nearly in a face's plane, and rays that begin on it: places by ``t`` and by the weights are one."""
+    rng = np.random.default_rng(3)
+    n, hits = 400, 0
+    for _ in range(8):
+        p = rng.uniform(-1, 1, (3, 3)).astype(np.float32)
+        mesh = made(p, np.array([[0, 1, 2]]))
+        e, f = (p[k].astype(np.float64) - p[0] for k in (1, 2))
+        normal = np.cross(e, f)
+        d = np.outer(rng.normal(size=n), e) + np.outer(rng.normal(size=n), f)
+        d /= np.linalg.norm(d, axis=1)[:, None]
+        d = (d + np.outer(10.0 ** rng.uniform(-9, -2, n), normal / np.linalg.norm(normal))).astype(np.float32)
+        x = (rng.dirichlet([1, 1, 1], n) @ p - d * np.where(rng.random((n, 1)) < 0.3, 0, 2)).astype(np.float32)
+        out, y = wp.zeros((n, 3)), wp.zeros(n, dtype=wp.vec3)
+        wp.launch(
+            meeting, n, inputs=[mesh.id, wp.array(x, dtype=wp.vec3), wp.array(d, dtype=wp.vec3)], outputs=[out, y]
+        )
+        t, u, v = out.numpy().T
+        hits += np.count_nonzero(u)
+        assert min(t.min(), u.min(), v.min(), (1 - u - v).min()) >= -1e-6
+        assert (t >= 0).all()
+        met = u > 0
+        np.testing.assert_allclose((x + d * t[:, None])[met], y.numpy()[met], atol=1e-5)
+    assert hits > n
+
+
 def test_small_and_damaged_meshes():
     x, d = np.zeros((1, 3), np.float32), np.ones((1, 3), np.float32)
     none = made(np.zeros((0, 3)), np.zeros((0, 3), np.int32))

@@ -267,3 +267,32 @@ def test_arrays_of_no_mesh_are_empty():
     assert out.list() == [len(p), 0, faces.size]
     wp.launch(sizes, dim=1, inputs=[0, out])
     assert out.list() == [0, 0, 0]
+
+
+@wp.kernel
+def total_depth(mesh: wp.uint64, x: V3, d: V3, out: wp.array(dtype=float)):
+    i = wp.tid()
+    hit = wp.mesh_query_ray(mesh, x[i], d[i], 100.0)
+    if hit.result:
+        wp.atomic_add(out, 0, hit.t * hit.t)
+
+
+def test_derivatives_of_others_leave_the_gradients_of_meshes_alone():
+    """Whether a tape has shown them before or not: JAX and hvp() have no gradient for an object."""
+    jax = pytest.importorskip("jax")
+    mesh, (x, d) = mesh_of(*ball(3)), points_and_directions(N)
+    tape, out = taped(mesh, total_depth, x, d, 1)
+    tape.backward(out)
+    before = mesh.points.grad.numpy().copy()
+    assert before.any()
+    f = wp.jax_kernel(total_depth, num_outputs=1, in_out_argnames=["out"], enable_backward=True, launch_dims=N)
+    start = jax.numpy.zeros(1)
+    slope = jax.grad(lambda x: f(int(mesh.id), x, d, start)[0].sum())(jax.numpy.array(x))
+    assert np.abs(slope).max() > 0
+    way = wp.ones(N, dtype=wp.vec3)
+    given = wp.array(x, dtype=wp.vec3)
+    total = wp.zeros(1, dtype=float)
+    wp.autograd.hvp(total_depth, N, inputs=[mesh.id, given, d], outputs=[total], tangents=[None, way])
+    np.testing.assert_array_equal(mesh.points.grad.numpy(), before)
+    tape.backward(out)
+    np.testing.assert_allclose(mesh.points.grad.numpy(), 2 * before, rtol=1e-5)

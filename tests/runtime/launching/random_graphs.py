@@ -8,6 +8,7 @@ launch of which the order of threads shows is left out, as it has no result.
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -366,13 +367,13 @@ class Maker:
     def write(self) -> Step:
         views = self.rng.choice([self.lines, self.lines, self.planes])
         x, y = self.rng.choice(views), self.rng.choice(views)
-        c, kind = self.rng.choice([0, 3, -1]), self.rng.choice(["fill", "copy", "assign"])
+        c, kind = self.rng.choice([0, 3, -1]), self.rng.choice(["fill", "copy", "assign", *_COPIES, "host", "repeated"])
         values = np.random.default_rng(c + 5).integers(-9, 9, y.shape).astype(np.int32)
         accesses = [Access("w", y.places().reshape(-1, 1))]
 
         def mean(memory: np.ndarray) -> None:
-            made = {"fill": c, "copy": x.of(memory).copy(), "assign": values}[kind]
-            y.of(memory)[...] = made
+            held = x.of(memory).copy()
+            y.of(memory)[...] = {"fill": c, "assign": values, "host": values, "repeated": held[:1]}.get(kind, held)
 
         def run(array: Callable[[View], Any]) -> None:
             to = array(y)
@@ -381,8 +382,14 @@ class Maker:
                     to.fill_(c)
                 case "copy":
                     wp.copy(to, array(x))
-                case _:
+                case "assign":
                     to.assign(values)
+                case "host":
+                    wp.copy(to, wp.array(values))
+                case "repeated":
+                    to[:] = array(x)[:1]
+                case _:
+                    to.assign(_COPIES[kind](array(x)))
 
         return Step(run, mean, accesses, f"{kind} {x[::2]} -> {y[::2]}, {c}")
 
@@ -449,6 +456,21 @@ class Maker:
             wp.launch(of_struct, dim=self.n, inputs=[s])
 
         return Step(run, mean, accesses, f"of_struct {x[::2]} -> {y[::2]}")
+
+
+def _whole(x: wp.array) -> wp.indexedarray:
+    return wp.indexedarray(x, wp.array(np.arange(len(x), dtype=np.int32), copy=False))
+
+
+_COPIES: dict[str, Callable[[wp.array], Any]] = {
+    "array": wp.array,
+    "cast": lambda x: wp.array(wp.array(x, dtype=wp.int64), dtype=int),
+    "list": lambda x: wp.array([x, x])[1],
+    "selected": _whole,
+    "array of selected": lambda x: wp.array(_whole(x)),
+    "deepcopy": copy.deepcopy,
+}
+"""Ways to make an array of another one, or what stands for one."""
 
 
 def _set(y: np.ndarray, at: Any, values: np.ndarray) -> None:

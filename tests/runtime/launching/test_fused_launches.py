@@ -245,10 +245,11 @@ def test_views() -> None:
 
     one = np.ones(2, np.float32)
     repeated = wp.array(ptr=one.ctypes.data, shape=(N,), strides=(0,), dtype=float)  # all threads have its element
+    inputs = numbers(), numbers()
     with wp.ScopedCapture() as capture, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        launch(bump, numbers(), repeated)
-        launch(bump, numbers(), repeated)
+        for x in inputs:
+            launch(bump, x, repeated)
     assert capture.graph._replay.fused() == []
     assert runs(back_and_forth, lambda: three()[:2]) == []
 

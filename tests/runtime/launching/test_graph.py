@@ -101,6 +101,48 @@ def test_copies_are_made_when_the_graph_runs() -> None:
         x.assign(2.0 * numbers)
 
 
+def test_arrays_of_arrays_are_made_when_the_graph_runs() -> None:
+    """``wp.array`` of an array, in its dtype or another, of indexed ones and of lists; repeated elements, too."""
+    x = wp.zeros(4)
+    selected, rows = wp.indexedarray(x, wp.array([3, 1], dtype=int)), wp.zeros((2, 4))
+    target = wp.zeros(2)
+    makers: dict[str, tuple[Any, Any]] = {
+        "same": (lambda: wp.array(x), lambda a: a),
+        "strided": (lambda: wp.array(x[::-2]), lambda a: a[::-2]),
+        "vectors": (lambda: wp.array(x, dtype=wp.vec2, shape=2), lambda a: a.reshape(2, 2)),
+        "another shape": (lambda: wp.array(x[::-1], shape=(2, 2)), lambda a: a[::-1].reshape(2, 2)),
+        "float64": (lambda: wp.array(x, dtype=wp.float64), lambda a: a),
+        "integers": (lambda: wp.array(x, dtype=wp.int8), lambda a: a),
+        "indexed": (lambda: wp.array(selected), lambda a: a[[3, 1]]),
+        "a list": (lambda: wp.array([x, x]), lambda a: np.stack([a, a])),
+        "a tensor's like": (lambda: wp.array(np.asarray(x)), lambda a: 0.0 * a),  # NumPy's are read at the capture
+    }
+    with wp.ScopedCapture() as capture:
+        made = {name: make() for name, (make, _) in makers.items()}
+        target.assign(selected)
+        rows[:] = x
+        rows[1, 1:3] = selected
+    for numbers in (np.arange(1.0, 5.0), np.arange(4.0, 0.0, -1.0)):
+        x.assign(numbers)
+        wp.capture_launch(capture.graph)
+        for name, (_, expected) in makers.items():
+            np.testing.assert_array_equal(made[name].numpy(), expected(numbers), err_msg=name)
+        np.testing.assert_array_equal(target.numpy(), numbers[[3, 1]])
+        np.testing.assert_array_equal(rows.numpy()[0], numbers)
+        np.testing.assert_array_equal(rows.numpy()[1], numbers[[0, 3, 1, 3]])
+
+
+@pytest.mark.parametrize("data", [np.float32([1.0, 2.0]), [1.0, 2.0]])
+def test_arrays_of_host_data_are_made_anew_each_time(data: Any) -> None:
+    with wp.ScopedCapture() as capture:
+        x = wp.array(data, dtype=float)
+        assert x.list() == [1.0, 2.0]
+        wp.launch(add, dim=2, inputs=[x, 10.0])
+    for _ in range(2):
+        wp.capture_launch(capture.graph)
+        assert x.list() == [11.0, 12.0]
+
+
 def python_calls(graph: wp.Graph) -> int:
     """How many Python functions a replay calls."""
     calls = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warp_like.backend.llvm.lanes import Access, LaneIndex, if_full
-from warp_like.backend.llvm.shuffle import join, splat, split, transposed, typed
+from warp_like.backend.llvm.shuffle import interleaved, join, shuffle, splat, split, transposed, typed
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, one_lane, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.layout import align_of
@@ -19,8 +19,8 @@ from warp_like.ir.layout import align_of
 class ConsecutiveAccess:
     """The elements of an array at one index a lane, and those that follow along the last dimension: ``count`` each.
 
-    Numbers of 32 or 64 bits, as many as fill 128 bits. As with ``Access``, the mask never has all lanes where
-    ``partial``.
+    Numbers of 32 or 64 bits: as many as fill 128 bits, or a power of two up to the number of lanes, or as many as there
+    are elements from lane to lane. As with ``Access``, the mask never has all lanes where ``partial``.
     """
 
     def __init__(
@@ -88,13 +88,33 @@ class ConsecutiveAccess:
             rows.append(w.op(f"getelementptr i8, ptr {rows[-1]}, i64 {apart}"))
         return rows
 
+    @property
+    def _is_dense(self) -> bool:
+        """Whether each lane's elements follow on those of the lane before."""
+        return self.first.apart == self.count * self.array.element_size
+
     def _load_rows(self) -> list[str]:
+        if self._is_dense:
+            return self._load_side_by_side()
         w, piece = self.w, LaneScalar(self.type.kind, self.type.bits, self.count)
         given = f"align {align_of(one_lane(self.type))}{self.first.note}"
         pieces = [w.op(f"load {register_type(piece)}, ptr {row}, {given}") for row in self._rows()]
         return transposed(w, self.type, [join(w, piece, pieces[k :: self.count]) for k in range(self.count)])
 
+    def _load_side_by_side(self) -> list[str]:
+        w, kind = self.w, typed(self.type, self.width * self.count)
+        x = w.op(f"load {kind}, ptr {self.first.base}, align {align_of(one_lane(self.type))}{self.first.note}")
+        return [shuffle(w, kind, x, "poison", range(k, self.width * self.count, self.count)) for k in range(self.count)]
+
+    def _store_side_by_side(self, values: Sequence[str]) -> list[str]:
+        whole = interleaved(self.w, self.type, values)
+        given = f"align {align_of(one_lane(self.type))}{self.first.note}"
+        self.w.do(f"store {typed(self.type, self.width * self.count)} {whole}, ptr {self.first.base}, {given}")
+        return []
+
     def _store_rows(self, values: Sequence[str]) -> list[str]:
+        if self._is_dense:
+            return self._store_side_by_side(values)
         w, rows = self.w, self._rows()
         kind, given = typed(self.type, self.count), f"align {align_of(one_lane(self.type))}{self.first.note}"
         for k, x in enumerate(transposed(w, self.type, values)):

@@ -7,8 +7,12 @@ Sapphire Rapids. The estimate of AVX-512 (14 bits, for denormal numbers too) and
 and a division that both are rounded leave up to 1.5 (`_better_of_register`). It takes fused operations: where the user
 forbids these, root and division stay.
 
-Other quotients by roots are so under ``fast_math``, with a step that leaves about 2 units. A divisor may be a power
-of a root, ``m / (r * r * r)``, or a product of two, ``m / (r * s)``. The product of ``m`` and the inverses leaves
+Quotients by a power of a root, ``m / (r * r * r)``, are products with its inverse where that is a normal number
+(`_quotient_by_power`). Their error is less than what root, products and division may leave. A vector with another
+inverse goes by a branch, in which its lane takes the root and the division.
+
+Other quotients by roots are so under ``fast_math``, with a step that leaves about 2 units. A divisor may be a product
+of two roots, too, ``m / (r * s)``. The product of ``m`` and the inverses leaves
 float32 on its way only where the quotient does (`_product`). So it has no ``reassoc``: LLVM would bring back the orders
 that overflow. Three roots of different numbers are multiplied and divided.
 
@@ -26,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warp_like.backend.llvm.lane_math import LaneMath
+from warp_like.backend.llvm.lane_math import LaneMath, choose
 from warp_like.backend.llvm.shuffle import join, split
 from warp_like.backend.llvm.values import LaneScalar, constant, leaves
 from warp_like.backend.llvm.writer import Writer
@@ -50,8 +54,13 @@ def quotient_by_roots(w: Writer, o: ops.Apply, scalar: Callable[[Value], str]) -
         return None
     roots = _roots(o.args[1])
     if roots is not None and not w.options.fast_math:
-        is_one = w.options.fuse_fp and len(roots) == 1 and _is_one(o.args[0])
-        return _by_register(w, t, scalar(roots[0]), _better_of_register) if is_one else None
+        if not w.options.fuse_fp or len(set(roots)) > 1:
+            return None
+        if len(roots) > 1:
+            if len(roots) > MOST_FACTORS or "avx512dq" not in w.target.feature_set:
+                return None
+            return _quotient_by_power(LaneMath(w, t), scalar(o.args[0]), scalar(roots[0]), len(roots))
+        return _by_register(w, t, scalar(roots[0]), _better_of_register) if _is_one(o.args[0]) else None
     if roots is None or len(roots) > MOST_FACTORS or (len(set(roots)) > 1 and len(roots) > 2):
         return None
     inverses = {x: _by_register(w, t, scalar(x), _of_register) for x in dict.fromkeys(roots)}
@@ -145,6 +154,46 @@ def _better_of_register(w: Writer, t: LaneScalar, x: str) -> str:
     missing = v.intrinsic("fma", w.op(f"fneg {v.reg} {product}"), y, 1.0)
     better = v.intrinsic("fma", v.mul(y, 0.5), missing, y)
     return v.select(v.compare("ord", missing, missing), better, y)
+
+
+def _quotient_by_power(v: LaneMath, m: str, x: str, n: int) -> str:
+    """``m / sqrt(x)**n`` for ``n`` of at least 2: ``m`` times the inverse power, where that is a normal number."""
+    inverse = _by_register(v.w, v.t, x, lambda w, t, p: _inverse_power(LaneMath(w, t), p, n))
+
+    def usual(m: str, x: str, inverse: str) -> str:
+        return v.mul(m, inverse)
+
+    def special(m: str, x: str, inverse: str) -> str:
+        root = power = v.intrinsic("sqrt", x)
+        for _ in range(n - 1):
+            power = v.mul(power, root)
+        return v.select(_is_special(v, inverse), v.w.op(f"fdiv {v.reg} {m}, {power}"), usual(m, x, inverse))
+
+    return choose(v, v.any(_is_special(v, inverse)), f"over_root_{n}", [m, x, inverse], special, usual)
+
+
+def _is_special(v: LaneMath, x: str) -> str:
+    """The mask of lanes that have no positive normal number: 0, a denormal or negative number, infinity or NaN."""
+    any_of_them = 0xFF
+    name, reg = "llvm.x86.avx512.fpclass.ps.512", f"<{LANES} x float>"
+    masks = [
+        v.w.intrinsic(name, f"<{LANES} x i1>", [reg, "i32"], [p, str(any_of_them)]) for p in split(v.w, v.t, x, LANES)
+    ]
+    return join(v.w, LaneScalar("int", 1, LANES), masks)
+
+
+def _inverse_power(v: LaneMath, x: str, n: int) -> str:
+    """``sqrt(x)**-n``: with the estimate ``y``, ``s = y * y`` and ``e = 1 - x * s`` it is ``y**n * (1 - e)**(-n / 2)``.
+
+    ``e`` is less than 2**-13, so the series may end with ``n / 2 * e``. It is that of the rounded ``s``, and makes that
+    rounding good, half of it where ``y`` is a factor. Where the result is a normal number, so are all on the way but
+    ``n / 2 * e``, which may be 0. An ``x`` of 0, a negative one, infinity and NaN lead to infinity, 0 or NaN.
+    """
+    y = _estimate(v, x)
+    square = v.mul(y, y)
+    missing = v.intrinsic("fma", v.w.op(f"fneg {v.reg} {x}"), square, 1.0)
+    power = {2: square, 3: v.mul(square, y), 4: v.mul(square, square)}[n]
+    return v.intrinsic("fma", power, v.mul(missing, n / 2.0), power)
 
 
 def _of_register(w: Writer, t: LaneScalar, x: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warp_like.backend.llvm.lanes import Spilled, any_lane, for_each_lane, mask_bits
+from warp_like.backend.llvm.native_calls import search_lanes
 from warp_like.backend.llvm.runtime_calls import leave
 from warp_like.backend.llvm.shuffle import splat
 from warp_like.backend.llvm.values import LaneScalar, constant, leaves, one_lane, register_type
@@ -24,6 +25,8 @@ def lower_lane_by_lane(lowering: Lowering, o: Op, mask: Value) -> None:
     """Append ``o`` for the lanes of ``mask`` and bind its results."""
     if isinstance(o, ops.Check):
         _check(lowering, o, mask)
+        return
+    if isinstance(o, ops.Search) and search_lanes(lowering, o, mask):
         return
     w = lowering.w
     given: dict[Value, list[Spilled]] = {}

@@ -19,6 +19,7 @@ from warp_like.backend.llvm.lane_sums import lane_sums
 from warp_like.backend.llvm.shuffle import (
     from_lanes,
     gather,
+    interleaved,
     iota,
     join,
     masked_load,
@@ -305,7 +306,7 @@ class Access:
 
     def _store_masked(self, parts: Sequence[str]) -> list[str]:
         w, n, s = self.w, len(self.leaves), _stored(self.leaves[0][0])
-        whole = self._interleave(s, parts)
+        whole = interleaved(w, s, parts)
         kind = f"<{self.width * n} x {register_type(s.one)}>"
         for k, mask in enumerate(self._masks()):
             piece = shuffle(w, kind, whole, "poison", range(k * self.width, (k + 1) * self.width))
@@ -334,23 +335,13 @@ class Access:
         w, n = self.w, len(parts)
         s = _stored(self.leaves[0][0])
         t = LaneScalar(s.kind, s.bits, self.width * n)
-        whole = self._interleave(s, parts)
+        whole = interleaved(w, s, parts)
         if full:
             align = align_of(one_lane(s))
             w.do(f"store {register_type(t)} {whole}, ptr {self.base}, align {align}{self.note}")
         else:
             masked_store(w, t, self.base, whole, self.mask, self.note)
         return []
-
-    def _interleave(self, s: LaneScalar, parts: Sequence[str]) -> str:
-        n = len(parts)
-        if n == 1:
-            return parts[0]
-        padded = [*parts, *["poison"] * ((1 << (n - 1).bit_length()) - n)]
-        whole = join(self.w, s, padded)
-        order = [k * self.width + lane for lane in range(self.width) for k in range(n)]
-        kind = f"<{len(padded) * self.width} x {register_type(s.one)}>"
-        return shuffle(self.w, kind, whole, "poison", order)
 
     # --- atomics ---
 

@@ -456,6 +456,11 @@ class Lowering:
             return
         self.bind(o.result, memory.local_array(self.w, t, o.shape, lanes, zeroed=o.zeroed))
 
+    def _table(self, o: ops.Table) -> None:
+        t = o.result.type
+        assert isinstance(t, Array)
+        self.bind(o.result, memory.table(self.w, t, o.values))
+
     def _components(self, o: ops.Components) -> None:
         self.bind(o.result, memory.components(self.array(o.array)))
 
@@ -604,6 +609,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Push": "_push",
         "Slice": "_slice",
         "Store": "_store",
+        "Table": "_table",
         "StoreConsecutive": "_store_consecutive",
         "Tid": "_tid",
         "GridDim": "_grid_dim",

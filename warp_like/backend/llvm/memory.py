@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from warp_like.backend.llvm.block import SHARED, Team, shared_memory
 from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
 from warp_like.backend.llvm.combining import combined
 from warp_like.backend.llvm.taking import where_alone
-from warp_like.backend.llvm.values import ArrayRef, beside, is_half, leaves, memory_type, register_type
+from warp_like.backend.llvm.values import ArrayRef, beside, constant, is_half, leaves, memory_type, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.layout import align_of, field_offsets, size_of
@@ -63,6 +63,16 @@ def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1, *, 
         w.do(f"call void @llvm.memset.p0.i64(ptr align {align} {data}, i8 0, i64 {size}, i1 false)")
     note = "" if w.target.is_device or size < LARGE_LOCAL else _local_note(w)
     return ArrayRef(t, data, tuple(map(str, shape)), (), local=True, note=note, lanes=lanes)
+
+
+def table(w: Writer, t: Array, values: Sequence[float]) -> ArrayRef:
+    """Return a constant array of these numbers."""
+    scalar = t.dtype
+    assert isinstance(scalar, Scalar)
+    kind = memory_type(scalar)
+    elements = ", ".join([f"{kind} {constant(x, scalar)}" for x in values])
+    name = w.table(f"[{len(values)} x {kind}] [{elements}], align 64")
+    return ArrayRef(t, name, (str(len(values)),), (), local=True, note=invariant(w))
 
 
 def _local_note(w: Writer) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warp_like.backend.llvm.lanes import mask_bits
 from warp_like.backend.llvm.memory import load_value, pointer, store_value, strides_of
 from warp_like.backend.llvm.outlined import call_outlined
-from warp_like.backend.llvm.values import ArrayRef, Rep, leaves, register_type
-from warp_like.builtins.spec import Inline, resolve
+from warp_like.backend.llvm.shuffle import splat
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, one_lane, register_type
+from warp_like.builtins.spec import Inline, lane_search, resolve
 from warp_like.ir import ops
-from warp_like.ir.core import Function
+from warp_like.ir.core import Function, Value
 from warp_like.ir.layout import size_of
-from warp_like.ir.types import Scalar, Type, float32, float64, int32, int64, uint32, uint64
+from warp_like.ir.types import Lanes, Scalar, Type, float32, float64, int32, int64, uint32, uint64
 
 if TYPE_CHECKING:
     from warp_like.backend.llvm.lower import Lowering
@@ -71,6 +73,32 @@ def search(lowering: Lowering, o: ops.Search) -> None:
     w.declare(lower.native, f"{register_type(t)} @{lower.native}({', '.join(t for t, _ in scalars)})")
     given = ", ".join(f"{t} {x}" for t, x in scalars)
     lowering.bind(o.result, (w.op(f"call {register_type(t)} @{lower.native}({given}) {w.attributes('nounwind')}"),))
+
+
+def search_lanes(lowering: Lowering, o: ops.Search, mask: Value) -> bool:
+    """Append the call that searches for all lanes of ``mask`` together, if there is one; return whether there is."""
+    w, function = lowering.w, lane_search(o.fn, [v.type for v in o.args])
+    if not function:
+        return False
+    assert isinstance(mask.type, Lanes)
+    width = mask.type.width
+    scalars = [(t, x) for v in o.args for (t, _), x in zip(leaves(v.type), lowering.scalars(v), strict=True)]
+    numbers = [(t, x) for t, x in scalars if one_lane(t).is_float]
+    row = 4 * width
+    rows = w.alloca(f"[{len(numbers) * width} x float]", 64)
+    for i, (t, x) in enumerate(numbers):
+        lanes = x if isinstance(t, LaneScalar) else splat(w, LaneScalar("float", 32, width), x)
+        place = w.op(f"getelementptr inbounds i8, ptr {rows}, i64 {i * row}")
+        w.do(f"store <{width} x float> {lanes}, ptr {place}, align {min(row, 64)}")
+    bits = mask_bits(w, width, lowering.scalar(mask))
+    found = w.alloca(f"[{width} x i32]", 64)
+    args = [(register_type(t), x) for t, x in scalars if not one_lane(t).is_float]
+    args += [("ptr", rows), ("i32", str(width)), ("i64", bits if width == 64 else w.op(f"zext i{width} {bits} to i64"))]
+    args += [("ptr", found)]
+    w.declare(function, f"void @{function}({', '.join(t for t, _ in args)})")
+    w.do(f"call void @{function}({', '.join(f'{t} {x}' for t, x in args)}) {w.attributes('nounwind')}")
+    lowering.bind(o.result, (w.op(f"load <{width} x i32>, ptr {found}, align {min(row, 64)}"),))
+    return True
 
 
 def _memory(lowering: Lowering, t: Type, value: Rep | None) -> str:

@@ -38,6 +38,7 @@ RUNTIME_SYMBOLS = (
     "wl_lane_partials",
     "wl_is_live",
     "wl_tree_ray",
+    "wl_tree_rays",
     "wl_tree_point",
     "wl_next_in_box",
     "wl_poll",

@@ -58,16 +58,30 @@ def join(w: Writer, t: Scalar, pieces: Sequence[str]) -> str:
     return parts[0]
 
 
+def interleaved(w: Writer, t: LaneScalar, parts: Sequence[str]) -> str:
+    """Return the first lanes of ``parts``, registers of type ``t``, then their second ones, and so on, in a vector."""
+    n = len(parts)
+    if n == 1:
+        return parts[0]
+    whole = join(w, t, [*parts, *["poison"] * ((1 << (n - 1).bit_length()) - n)])
+    order = [k * t.width + lane for lane in range(t.width) for k in range(n)]
+    return shuffle(w, typed(t, t.width << (n - 1).bit_length()), whole, "poison", order)
+
+
 def transposed(w: Writer, t: LaneScalar, registers: Sequence[str]) -> list[str]:
-    """Return 2 or 4 registers of type ``t`` transposed, seen as blocks of as many lanes.
+    """Return registers of type ``t`` transposed, seen as blocks of as many lanes: a power of two.
 
     Block ``q`` of register ``k`` gets what block ``q`` of all has at ``k``.
     """
-    n = len(registers)
-    if n == 2:
-        return _mixed(w, t, registers[0], registers[1], n, 1)
-    low = _mixed(w, t, registers[0], registers[1], n, 1), _mixed(w, t, registers[2], registers[3], n, 1)
-    return [x for k in range(2) for x in _mixed(w, t, low[0][k], low[1][k], n, 2)]
+    return _transposed(w, t, registers, len(registers), 1)
+
+
+def _transposed(w: Writer, t: LaneScalar, registers: Sequence[str], block: int, size: int) -> list[str]:
+    """The same where ``size`` lanes that follow on each other are one element."""
+    if len(registers) == 1:
+        return list(registers)
+    pairs = [_mixed(w, t, a, b, block, size) for a, b in zip(registers[::2], registers[1::2], strict=True)]
+    return [x for k in range(2) for x in _transposed(w, t, [pair[k] for pair in pairs], block, 2 * size)]
 
 
 def _mixed(w: Writer, t: LaneScalar, a: str, b: str, block: int, size: int) -> list[str]:

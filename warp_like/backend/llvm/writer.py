@@ -44,6 +44,7 @@ class Writer:
         self._metadata: list[str] = []
         self._named_metadata: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
+        self._tables: dict[str, str] = {}
         self._faults: dict[str, int] = {}
         self._flags: list[str] = []
         self._lists: list[str] = []
@@ -206,6 +207,11 @@ class Writer:
         name = self._strings.setdefault(data, f"@.str{len(self._strings)}")
         return f"addrspacecast (ptr addrspace(4) {name} to ptr)" if self.target.is_cuda else name
 
+    def table(self, text: str) -> str:
+        """Return a pointer constant to constant data, defined by what follows the word ``constant``."""
+        name = self._tables.setdefault(text, f"@.table{len(self._tables)}")
+        return f"addrspacecast (ptr addrspace(1) {name} to ptr)" if self.target.is_device else name
+
     def name_metadata(self, name: str, node: str) -> None:
         """Add the module's list of one node, known to LLVM as ``name``."""
         self._lists.append(f"!{name} = !{{{node}}}")
@@ -254,6 +260,8 @@ class Writer:
         parts = [f'source_filename = "{name}"', f'target triple = "{self.target.triple}"']
         for data, symbol in self._strings.items():
             parts.append(f"{symbol} = private unnamed_addr{space} constant [{len(data)} x i8] c{quoted(data)}")
+        space = " addrspace(1)" if self.target.is_device else ""
+        parts += [f"{name} = private unnamed_addr{space} constant {text}" for text, name in self._tables.items()]
         for symbol, size in self._shared.items():
             parts.append(f"{symbol} = internal addrspace(3) global [{size} x i8] undef, align 16")
         if self._kept:

@@ -22,6 +22,15 @@ def walk(id, root):
     return q
 
 
+def walk_of_numbers(id, root, a, b):
+    # As `walk` for numbers that are finite; others meet nothing: comparisons with NaN leave an axis out.
+    q = _bvh_walk(id, root)
+    for axis in range(3):
+        if not (isfinite(a[axis]) and isfinite(b[axis])):
+            q.node = q.stop
+    return q
+
+
 def aabb(id, low, high, root):
     q = _bvh_walk(id, root)
     q.a = low
@@ -30,7 +39,7 @@ def aabb(id, low, high, root):
 
 
 def ray(id, start, dir, root):
-    q = _bvh_walk(id, root)
+    q = _bvh_walk_of_numbers(id, root, start, dir)
     q.kind = 1
     q.a = start
     q.b = vec3f(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
@@ -38,7 +47,7 @@ def ray(id, start, dir, root):
 
 
 def capsule(id, start, dir, radius, root):
-    q = _bvh_walk(id, root)
+    q = _bvh_walk_of_numbers(id, root, start, dir)
     q.kind = 2
     q.a = start
     q.b = vec3f(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
@@ -47,7 +56,7 @@ def capsule(id, start, dir, radius, root):
 
 
 def sphere(id, center, radius, root):
-    q = _bvh_walk(id, root)
+    q = _bvh_walk_of_numbers(id, root, center, center)
     q.kind = 3
     q.a = center
     q.radius = max(radius, 0.0)

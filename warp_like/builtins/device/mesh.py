@@ -242,14 +242,52 @@ def face_normal(p, q, r):
     return cross((q - p) * s, (r - p) * s)
 
 
-def ray_on_face(start, dir, p, q, r):
-    # Where a ray meets the plane of a triangle: how far, and the weights of two corners.
-    s = _edge_scale(q - p, r - p)
-    n = cross((q - p) * s, (r - p) * s)
-    t = dot(p - start, n) / dot(dir, n)
-    x = start + dir * t
+def in_doubles(v):
+    return vec3d(float64(v[0]), float64(v[1]), float64(v[2]))
+
+
+def ray_on_plane(start, dir, p, q, r):
+    # Where a ray meets the plane of a triangle: how far, and the weights of two corners there, at the ray's start, and how
+    # much they change along it. Float64 has the range for products of six lengths, and the digits for rays that run nearly
+    # along the plane.
+    o, d = _in_doubles(start), _in_doubles(dir)
+    a, b, c = _in_doubles(p), _in_doubles(q), _in_doubles(r)
+    n = cross(b - a, c - a)
+    t = dot(a - o, n) / dot(d, n)
     size = dot(n, n)
-    return t, dot(cross((r - q) * s, (x - q) * s), n) / size, dot(cross((p - r) * s, (x - r) * s), n) / size
+    u, du = dot(cross(c - b, o - b), n) / size, dot(cross(c - b, d), n) / size
+    v, dv = dot(cross(a - c, o - c), n) / size, dot(cross(a - c, d), n) / size
+    return t, u, v, du, dv
+
+
+def ray_within(weight, change, low, high):
+    # The part of a ray between `low` and `high` where a weight is not negative.
+    if change > float64(0.0):
+        low = max(low, -weight / change)
+    if change < float64(0.0):
+        high = min(high, -weight / change)
+    return low, high
+
+
+def ray_on_face(start, dir, p, q, r):
+    # As `ray_on_plane` for a ray that the search has found to meet the triangle: so it does not begin behind that, nor
+    # pass by, whatever rounding says. Of one that runs along the plane, it is the place in the triangle that is nearest.
+    t, u0, v0, du, dv = _ray_on_plane(start, dir, p, q, r)
+    u, v = u0 + t * du, v0 + t * dv
+    far = _detached(t)
+    low, high = float64(0.0), float64(INFINITY)
+    low, high = _ray_within(_detached(u0), _detached(du), low, high)
+    low, high = _ray_within(_detached(v0), _detached(dv), low, high)
+    low, high = _ray_within(float64(1.0) - _detached(u0 + v0), -_detached(du + dv), low, high)
+    if not (far >= low and far <= high):
+        far = where(far > high, high, max(low, float64(0.0)))
+    first = clamp(_detached(u0) + far * _detached(du), float64(0.0), float64(1.0))
+    second = clamp(_detached(v0) + far * _detached(dv), float64(0.0), float64(1.0) - first)
+    return (
+        _with_slope(float32(far), float32(t)),
+        _with_slope(float32(first), float32(u)),
+        _with_slope(float32(second), float32(v)),
+    )
 
 
 def query_ray(id, start, dir, max_t, root):

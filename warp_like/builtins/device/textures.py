@@ -148,3 +148,38 @@ def sample_adjoint(id, at, lod, g):
                 for axis in range(len(at)):
                     to_at[axis] += dot(_texel(data, place, slopes[axis], g * 0.0), g) * part
     return to_at, to_lod
+
+
+def places(id, level, at):
+    # Of a sample of one level: where its texels begin, how far they are from there along each axis, and their weights.
+    begin = int64(0)
+    o0, o1 = vec3l(int64(0), int64(0), int64(0)), vec3l(int64(0), int64(0), int64(0))
+    w0, w1 = vec3f(0.0, 0.0, 0.0), vec3f(0.0, 0.0, 0.0)
+    if id != uint64(0):
+        begin, o0, o1, w0, w1, d0, d1 = _texture_corners(id, _texture(id, "about"), level, at)
+    return begin, o0, o1, w0, w1
+
+
+def to_texels(id, at, lod, g):
+    # Add to the adjoints of the texels, given that of the sample.
+    gradient, about = uint64(0), uint64(0)
+    if id != uint64(0):
+        gradient, about = _texture(id, "gradient"), _texture(id, "about")
+    if gradient != uint64(0):
+        channels = int32(about & uint64(255))
+        first, f = _texture_lod(about, lod)
+        count = where(f > 0.0, 2, 1)
+        corners = where(((about >> uint64(17)) & uint64(1)) != uint64(0), 1 << len(at), 1)
+        for n in range(count):
+            begin, o0, o1, w0, w1 = _texture_places(id, first + n, at)
+            part = where(n == 1, f, 1.0 - f)
+            for k in range(corners):
+                place, weight = begin, part
+                for axis in range(len(at)):
+                    far = ((k >> axis) & 1) != 0
+                    place += where(far, o1[axis], o0[axis])
+                    weight *= where(far, w1[axis], w0[axis])
+                if weight != 0.0:
+                    for c in range(len(g)):
+                        if c < channels:
+                            _add_at(gradient, place + int64(c), g[c] * weight)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from warp_like.frontend.context import Context
 from warp_like.frontend.operands import Operand
-from warp_like.frontend.tiles import algebra, cooperation, making, maps, memory, parts
+from warp_like.frontend.tiles import algebra, cooperation, making, maps, memory, parts, queries
 from warp_like.ir import ops
 from warp_like.ir.types import Tile
 
@@ -36,6 +36,7 @@ _BUILDERS: dict[str, Handler] = {
     **maps.HANDLERS,
     **algebra.HANDLERS,
     **cooperation.HANDLERS,
+    **queries.HANDLERS,
 }
 HANDLERS = {name: _of_the_block(build) for name, build in _BUILDERS.items()}
 

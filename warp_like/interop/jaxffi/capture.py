@@ -43,6 +43,7 @@ class Placeholder(array):
 
     numpy = list = tolist = _read = to = _no_elements
     __array__ = __dlpack__ = _no_elements
+    __array_interface__ = property(_no_elements)
 
 
 @dataclass(eq=False)
@@ -66,7 +67,12 @@ class Memory:
         if self.value is None:
             held = np.frombuffer(ctypes.string_at(self.owner.ptr, self.owner.nbytes), jax_dtype(self.scalar))
             numpy = jax_module().numpy
-            self.value = numpy.asarray(held) if held.any() else numpy.zeros(held.shape, held.dtype)
+            if jax_module().dtypes.canonicalize_dtype(held.dtype) != held.dtype:
+                raise TypeError(
+                    f"in a function for jax_callable(), a launch takes an array of {self.scalar}, and JAX has no "
+                    '64-bit types unless jax.config.update("jax_enable_x64", True) is called first'
+                )
+            self.value = numpy.asarray(held) if held.view(np.uint8).any() else numpy.zeros(held.shape, held.dtype)
         return self.value
 
     def storage(self) -> JaxStorage:
@@ -132,6 +138,12 @@ class Tracing(Capture):
         copy_elements(write.dest, source)
         return True
 
+    def refuse(self, what: str) -> NoReturn:
+        """See ``Capture``."""
+        raise RuntimeError(
+            f"in a function for jax_callable(), {what}, since JAX runs the launches later; do this outside of it"
+        )
+
     def take_launch(self, record: Record) -> None:
         """See ``Capture``."""
         self._require_jax_types(record)
@@ -167,6 +179,9 @@ class Tracing(Capture):
             raise ValueError(f"kernel `{record.kernel.key}` writes no array; pass has_side_effect=True to have it run")
         for k in written:
             self._refuse_if_constant(memories[k])
+        for i in op.code().effects.writes:
+            if type(arrays[i]) is array:  # one that the function made: its memory won't hold what JAX computes
+                arrays[i].__class__ = Placeholder
         op = dataclasses.replace(op, in_out=tuple(sorted(written)))
         results = differentiable(op, [memories[k].current() for k in op.dynamic])
         for k, result in zip(op.results, results, strict=True):

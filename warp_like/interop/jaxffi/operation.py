@@ -60,15 +60,17 @@ class TracedOperation(Operation):
         again: tuple[int, ...] | None = None,
         *,
         sums: bool = True,
+        shares: bool = False,
     ) -> Code:
         """Return the compiled kernel, or a derivative of it; see ``Signature`` for which.
 
-        With ``sums``, additions are not atomic where they need not be if arrays do not overlap.
+        With ``sums``, additions are not atomic where they need not be if arrays do not overlap. With ``shares``,
+        threads share elements of which the code alone would let no two of them touch one.
 
         Raises:
             WarpCodegenError: It can't be compiled, or not differentiated.
         """
-        variant = (wrt, same, tangent, again, sums)
+        variant = (wrt, same, tangent, again, sums, shares)
         if variant not in self._codes:
             forward = self.kernel.program(self.types).over(self.dims)
             contiguous = all(self._is_contiguous(i) for i in self.places)
@@ -84,6 +86,7 @@ class TracedOperation(Operation):
                 sums=sums and contiguous,
                 alone=wrt is not None and forward.in_order(self.dims, same),
                 shares_indices=forward.shares_indices,
+                shares_elements=shares,
             )
         return self._codes[variant]
 
@@ -133,9 +136,10 @@ class TracedOperation(Operation):
             if isinstance(t, Array):
                 k = places[n].storage
                 arrays[n] = held.setdefault((code.roles[n][0], k), Held(self.storage(k)))
-        if code.signature.sums and not self._may_add_plainly(code, places, arrays):
-            s = code.signature
-            code = self.code(s.wrt, s.same, s.tangent, s.again, sums=False)
+        s = code.signature
+        sums, shares = s.sums and self._may_add_plainly(code, places, arrays), self._shares_elements(code, arrays)
+        if shares or sums != s.sums:
+            code = self.code(s.wrt, s.same, s.tangent, s.again, sums=sums, shares=shares)
         shapes = [places[n].shape if n in arrays else None for n in places]
         require_extents(self.kernel, code.effects.reaches, self.dims, code.roles, shapes)
         call = Call(code, self.dims, self.vmap_method, self.has_side_effect, self.block_dim)
@@ -179,6 +183,23 @@ class TracedOperation(Operation):
                     return False
         most = max(_COPIES, _COPIES_PER_THREAD * math.prod(self.dims))
         return copied * (_native.num_threads() - 1) <= most
+
+    def _shares_elements(self, code: Code, arrays: Mapping[int, Held]) -> bool:
+        """Return whether threads share elements of which the code lets no two of them touch one.
+
+        So it is where arrays overlap, unless they are one, of which a thread touches the elements at its own index
+        alone.
+        """
+
+        def may_share(n: int, m: int) -> bool:
+            if m == n or arrays[m] is not arrays[n]:
+                return False
+            i, j = code.roles[n][1], code.roles[m][1]
+            if n in code.effects.own and m in code.effects.own and self.places.get(i) == self.places.get(j):
+                return False
+            return i not in self.places or j not in self.places or self.overlap(i, j)
+
+        return any(may_share(n, m) for n in code.effects.thread_private for m in arrays)
 
     def _must_zero(self, k: int) -> bool:
         if not self.zero_outputs:

@@ -134,8 +134,11 @@ def compiled(
     sums: bool = False,
     alone: bool = False,
     shares_indices: bool = False,
+    shares_elements: bool = False,
 ) -> Code:
     """Return the code of ``kernel``, or of a derivative, ready to be called by XLA; see ``Signature`` for which.
+
+    With ``shares_elements``, its result depends on the order of threads: arguments share elements of a thread's own.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
@@ -147,17 +150,19 @@ def compiled(
     with COMPILING:
         known: dict[Any, Code] = vars(kernel).setdefault(_CODES, {})
         deterministic = bool(kernel.option("deterministic"))
-        key = (id(kernel), signature, deterministic)  # a copy of a kernel shares what it keeps
+        key = (id(kernel), signature, deterministic, shares_elements)  # a copy of a kernel shares what it keeps
         if key not in known:
-            known[key] = _compile(kernel, signature, deterministic)
+            known[key] = _compile(kernel, signature, deterministic, shares_elements)
         return known[key]
 
 
-def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
+def _compile(kernel: Kernel, signature: Signature, deterministic: bool, shares_elements: bool) -> Code:
     artifact = kernel.artifact(signature)
     # A hash of the contents, not a number of this process: XLA may keep its programs on disk.
     words = digest(
-        cache_key(kernel.captured_source, signature, host_target()), artifact.code.binary, str(deterministic)
+        cache_key(kernel.captured_source, signature, host_target()),
+        artifact.code.binary,
+        f"{deterministic} {shares_elements}",
     )
     key = int(words[:16], 16) - (1 << 63)
     if not _native.xla_has_plan(key):
@@ -167,7 +172,8 @@ def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
         held = functools.partial(_itself, kernel) if is_cuda_available() else weakref.ref(kernel)
         load = functools.partial(_load_on_cuda, held, signature, artifact.effects.prelaunch_copies)
         address = loaded.address(artifact.code.entry)
-        order = artifact.effects.order_dependent, artifact.effects.non_associative, deterministic
+        ordered = artifact.effects.order_dependent or shares_elements
+        order = ordered, artifact.effects.non_associative, deterministic
         schedule = artifact.schedule
         _native.xla_add_plan(key, address, loaded, explain, load, schedule.lanes, *order, schedule.rows, signature.sums)
     return Code(kernel, signature, artifact, key)

@@ -27,6 +27,7 @@ from warp_like.base.loc import at
 from warp_like.builtins.spec import NoGradient, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import OUTLINED
 from warp_like.ir.types import Array, is_differentiable
 from warp_like.passes.effects import use_of
 from warp_like.passes.local_arrays import local_arrays
@@ -119,7 +120,8 @@ class _Varied:
             case ops.While():
                 self.loop(o, [o.cond.params, o.body.params], o.body)
             case ops.Apply():
-                if any(a in self.varied for a in o.args) and not gradient_is_zero(o):
+                graded = self.objects and reads_graded_memory(o)
+                if graded or (any(a in self.varied for a in o.args) and not gradient_is_zero(o)):
                     self.mark(o.results)
             case _:
                 if any(v in self.varied for v in o.operands()):
@@ -143,3 +145,8 @@ def gradient_is_zero(o: ops.Apply) -> bool:
     """Return whether the derivative of a builtin is zero wherever it exists."""
     rule = resolve(o.fn, [a.type for a in o.args]).overload.adjoint
     return isinstance(rule, NoGradient) and rule.zero
+
+
+def reads_graded_memory(o: ops.Apply) -> bool:
+    """Return whether a builtin reads memory of an object that may have adjoints, as of a texture."""
+    return o.fn in OUTLINED and bool(resolve(o.fn, [a.type for a in o.args]).overload.to_memory)

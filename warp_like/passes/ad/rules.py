@@ -15,12 +15,13 @@ from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Mat, Scalar, Tile, element_shape, is_differentiable, is_large
-from warp_like.passes.ad.activity import gradient_address
+from warp_like.passes.ad.activity import gradient_address, reads_graded_memory
 from warp_like.passes.ad.adjoints import components, wide_type
 from warp_like.passes.ad.functions import reverse_call
 from warp_like.passes.ad.markers import Replayed
 from warp_like.passes.ad.order import ONE_THREAD, refuse_old_value, require_fixed
 from warp_like.passes.ad.sweep import Sweep
+from warp_like.passes.bodies import body_of
 
 
 def _apply(r: Sweep, o: ops.Apply, *g: Value | None) -> None:
@@ -30,6 +31,15 @@ def _apply(r: Sweep, o: ops.Apply, *g: Value | None) -> None:
     outs = list(o.results)
     for primal, a in zip(o.args, _builtin_adjoints(r, resolved.overload, args, outs, full), strict=True):
         r.send(primal, a)
+    if r.primal.objects and reads_graded_memory(o):
+        _add_to_memory(r, resolved.overload.to_memory, [*args[:-1], *full])
+
+
+def _add_to_memory(r: Sweep, name: str, args: list[Value]) -> None:
+    """Write the body of the row that adds to the adjoints of an object's memory: a call of it would be free to move."""
+    body = body_of(resolve(name, [a.type for a in args]).overload.lower)
+    assert body is not None
+    body.body(r.b, *args)
 
 
 def _builtin_adjoints(

@@ -56,6 +56,7 @@ from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
 from warp_like.passes.spmd.consecutive import load_consecutively
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
 from warp_like.passes.spmd.flatten_grid import flatten_grid
+from warp_like.passes.spmd.join_accesses import join_accesses
 from warp_like.passes.spmd.strides import MAX_LANES, find_strides
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
@@ -189,6 +190,7 @@ def _with_loops_in_lanes(f: Function, loops: _Loops, options: Options) -> Functi
         run("filter_loops", lambda g: filter_loops(g, bits, apart, gathers=loops.gathers))
     run("load_consecutively", load_consecutively)
     run("cse", cse)
+    run("join_accesses", join_accesses)
     run("licm", licm)
     run("dce", dce)
     return run.end()

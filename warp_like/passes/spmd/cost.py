@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.builtins.spec import Symbol, may_call_library, resolve
+from warp_like.builtins.spec import Symbol, lane_search, may_call_library, resolve
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
@@ -23,7 +23,9 @@ TRIPS = 16.0
 _DIVISION, _CALL, _ISSUE = 3.0, 16.0, 0.35
 _CHAIN = 3.0  # until a loop-carried addition of floats is done
 _ATOMIC = 6.0
-_SEARCH = 800.0  # of a tree, by a function that lanes call one after the other
+_SEARCH = 800.0  # of a tree, by a function; a thread alone then waits for the memory of what was found
+_LANE_SEARCH = 600.0  # of each of the lanes, which wait for that memory together
+_SIDE_BY_SIDE = 500.0  # the same where they search together
 _OUTLINED = 4.0  # the call of a builtin that stays one, beside what it does
 _GATHER = 1.6  # for each lane and component
 _WHOLE_PART, _MASKED_PART = 2.0, 5.0  # a component of elements side by side, for all lanes of a register and for some
@@ -198,7 +200,11 @@ class _Lanes:
                 return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
             case ops.Outlined() if o.callee.schedule.lanes > 1:
                 return _OUTLINED + self.block(o.callee.body)
-            case ops.AtomicCas() | ops.Native() | ops.Search() | ops.Outlined():
+            case ops.Search() if lane_search(o.fn, [v.type for v in o.args]):
+                return _SIDE_BY_SIDE * self.width(o)
+            case ops.Search():
+                return _LANE_SEARCH * self.width(o)
+            case ops.AtomicCas() | ops.Native() | ops.Outlined():
                 return (_scalar_op(o) + 2.0 * len(o.operands())) * self.width(o)
             case ops.Check():
                 return 2.0

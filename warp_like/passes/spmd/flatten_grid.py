@@ -48,37 +48,42 @@ def flatten_grid(f: Function) -> Function:
         return f
     f = clone_function(f)
     start = Block()
-    b = Emitter(start)
-    indices = _indices(b, ndim)
-    rewrite(f, _Flattener(b, indices))
+    rewrite(f, _Flattener(Emitter(start), ndim))
     f.body.ops[:0] = start.ops
     return f
 
 
-def _indices(b: Emitter, ndim: int) -> list[Value]:
-    """The thread's index along each axis. Their number in the grid may exceed an int32, which each index fits."""
-    number = b.insert(ops.Tid(0, 1), int64).result
-    found = []
-    for axis in range(ndim - 1, 0, -1):
-        extent = b.insert(ops.GridDim(axis, ndim), int64).result
-        before = b.apply("div", number, extent)
-        found.append(b.sub(number, b.mul(before, extent)))
-        number = before
-    return [number, *reversed(found)]
-
-
 class _Flattener(Rewriter):
-    """Puts ``indices`` in place of the thread's."""
+    """Puts what follows from the thread's number, which ``start`` computes, in place of its indices.
 
-    def __init__(self, start: Emitter, indices: list[Value]) -> None:
+    The number may exceed an int32, which each index along an axis fits.
+    """
+
+    def __init__(self, start: Emitter, ndim: int) -> None:
         super().__init__()
-        self.start, self.indices = start, indices
+        self.start, self.ndim = start, ndim
+        number = start.insert(ops.Tid(0, 1), int64).result
+        self.extents = [start.insert(ops.GridDim(axis, ndim), int64).result for axis in range(1, ndim)]
+        found = []
+        for extent in reversed(self.extents):
+            before = start.apply("div", number, extent)
+            found.append(start.sub(number, start.mul(before, extent)))
+            number = before
+        self.indices = [number, *reversed(found)]
 
     def visit(self, o: Op) -> None:
         if isinstance(o, ops.Tid):
-            self.replace(o, (self.start.cast(self.indices[o.axis], o.result.type),))
+            self.replace(o, (self.start.cast(self._index(o.axis, o.ndim), o.result.type),))
         else:
             super().visit(o)
+
+    def _index(self, axis: int, ndim: int) -> Value:
+        """The index along an axis of the grid seen as one of ``ndim`` dimensions, into whose last the others fold."""
+        found = self.indices[axis]
+        if axis == ndim - 1:
+            for index, extent in zip(self.indices[ndim:], self.extents[axis:], strict=True):
+                found = self.start.add(self.start.mul(found, extent), index)
+        return found
 
 
 __all__ = ["flatten_grid"]

@@ -89,7 +89,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, blocks, free_values
-from warp_like.ir.types import float32, int64, scalar_of
+from warp_like.ir.types import element_count, float32, int64, scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 from warp_like.passes.spmd.cost import cut_to
 from warp_like.passes.spmd.values import NotWidenable
@@ -266,6 +266,9 @@ def _in_lanes(o: ops.For, free: list[Value], width: int) -> tuple[Block, Op]:
     with at(o.loc):
         counter = Emitter(f.body).insert(first, o.lo.type).result
     cloner = Cloner({**dict(zip(free, params, strict=True)), o.body.params[0]: counter})
+    for v in free:
+        if isinstance(v.op, ops.Constant):  # of which products have strides
+            f.body.ops.append(cloner.op(v.op))
     f.body.ops += [cloner.op(x) for x in o.body.ops]
     made = widen(f, width)
     return made.body, next(x for x in made.body.ops if isinstance(x, ops.Tid))
@@ -278,10 +281,14 @@ def _bits(o: ops.For) -> int:
 
 
 def _times(o: ops.For, registers: int) -> int:
-    """How many registers a value of an iteration may take, so that all sums of a loop in ``o`` stay in registers."""
+    """How many registers a value of an iteration may take.
+
+    All sums of a loop in ``o`` should stay in registers, and as many numbers as an iteration stores.
+    """
     sums = max((len(x.results) for x in o.body.walk() if isinstance(x, ops.For)), default=0)
+    stored = sum(element_count(x.value.type) for x in o.body.ops if isinstance(x, ops.Store))
     times = MOST_REGISTERS
-    while times > 1 and (sums + 1) * times + 1 > registers:
+    while times > 1 and (max(sums, stored) + 1) * times + 1 > registers:
         times //= 2
     return times
 

@@ -54,7 +54,8 @@ class Accesses:
 
     def is_constant(self, array: Value) -> bool:
         """Return whether nobody writes to ``array`` while the function runs."""
-        return ops.base_array(array) in self._constant
+        base = ops.base_array(array)
+        return isinstance(base.op, ops.Table) or base in self._constant
 
     def uses(self, v: Value) -> int:
         """Return how often ``v`` is an operand."""

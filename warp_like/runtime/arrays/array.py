@@ -23,8 +23,8 @@ from warp_like.runtime.arrays.binding import bind, bind_data, bind_new, bind_poi
 from warp_like.runtime.arrays.declared import Declared, declared
 from warp_like.runtime.arrays.elementwise import Elementwise
 from warp_like.runtime.arrays.exchange import Exchange
-from warp_like.runtime.arrays.indexed import held, select
-from warp_like.runtime.arrays.recording import host_copy, put
+from warp_like.runtime.arrays.indexed import held, indexedarray, select
+from warp_like.runtime.arrays.recording import host_copy, is_captured, note_copy, put
 from warp_like.runtime.memory.allocation import (
     ElementType,
     MemoryKind,
@@ -103,7 +103,7 @@ class array(Exchange, Elementwise, Generic[DType]):
             made: array[Any] = declared(DeclaredArray, ArrayAnnotation(dtype, 1 if ndim is None else ndim))
             return made
         place = get_device(device)
-        self = None
+        self, source = None, None
         if copy and cls is array and ptr is None and shape is None and ndim is None and place.is_cpu and not pinned:
             self = _native.copied(data, None if dtype is Any else dtype)
         if self is None:
@@ -111,7 +111,8 @@ class array(Exchange, Elementwise, Generic[DType]):
             if ptr is not None:
                 bind_pointer(self, ptr, dtype, shape, strides, capacity, place, deleter)
             elif data is not None:
-                bind_data(self, data, dtype, shape, ndim, None if device is None else place, copy, pinned)
+                data = data.contiguous() if isinstance(data, indexedarray) and copy else data
+                source = bind_data(self, data, dtype, shape, ndim, None if device is None else place, copy, pinned)
             else:
                 bind_new(self, element_type(dtype), normalize_shape(shape), place, True, pinned)
         self.retain_grad = retain_grad
@@ -119,6 +120,8 @@ class array(Exchange, Elementwise, Generic[DType]):
             self.grad = grad
         elif requires_grad:
             self.requires_grad = True
+        if source is not None and recorder.active is not None:
+            note_copy(self, source)
         return self
 
     def __class_getitem__(cls, params: Any) -> ArrayAnnotation:
@@ -348,9 +351,15 @@ class array(Exchange, Elementwise, Generic[DType]):
     def assign(self, src: Any) -> None:
         """Copy ``src``, an array of any library or a nested sequence of the same shape, into this array."""
         self._require_writable()
-        given = src if self.element.is_struct else host_data(src, recorder.active is not None)
+        given = self._given(src)
         values = self._fitted(self._check_components(given))
         host_copy(self, values, given if isinstance(given, array) else None, holding=self._held_by(given))
+
+    def _given(self, src: Any) -> Any:
+        """What is assigned, as ``_check_components`` takes it."""
+        if isinstance(src, indexedarray):
+            return src.contiguous()
+        return src if self.element.is_struct else host_data(src, recorder.active is not None)
 
     def _fitted(self, values: Any) -> Any:
         """``values``, an array or raw components, in the shape of this array, where they divide into its elements."""
@@ -404,7 +413,7 @@ class array(Exchange, Elementwise, Generic[DType]):
         target = self._map(part)
         if _is_data(value) and indexing.resolve(key, self.shape, self.strides)[1]:
             target._require_writable()
-            given = value if self.element.is_struct else host_data(value, recorder.active is not None)
+            given = self._given(value)
             components = self._check_components(given)
             if isinstance(components, array) and components._full_shape != target._full_shape:
                 components = components.numpy()  # which broadcasts
@@ -471,7 +480,9 @@ class array(Exchange, Elementwise, Generic[DType]):
     def _recorded_clone(self, requires_grad: bool, device: Device | None = None) -> array:
         """Return a contiguous copy, through which a tape passes the gradient on."""
         if recorder.active is None or not requires_grad:
-            return _clone(self, requires_grad, device)
+            copied = _clone(self, requires_grad, device)
+            note_copy(copied, self)
+            return copied
         out = new_array(self.element, self.shape, device or self.device, zero=False)
         out.requires_grad = True
         out.assign(self)
@@ -487,7 +498,7 @@ class array(Exchange, Elementwise, Generic[DType]):
         return _restore, (self.element.type, self.shape, raw, grad, self.device)
 
     def __deepcopy__(self, memo: Any) -> array:
-        return _clone(self, self.requires_grad)
+        return self._recorded_clone(self.requires_grad)
 
     def __copy__(self) -> array:
         return self._map(lambda a: a._subview(0, a.shape, a.strides))
@@ -608,10 +619,10 @@ def _reinterpret(a: array, element: ElementType) -> array:
 
 
 def _clone(a: array, requires_grad: bool, device: Device | None = None) -> array:
-    captured = recorder.graph is not None
+    captured = is_captured()
     out = new_array(a.element, a.shape, device or a.device, zero=False) if captured else a._copied(device)
     out.requires_grad = requires_grad
-    if captured:  # the graph copies
+    if captured:  # what is captured copies
         out.assign(a)
     return out
 
@@ -629,7 +640,9 @@ def _restore(
 
 def _is_data(value: Any) -> bool:
     """Whether what is assigned to a slice has elements of its own, as the arrays of any library have."""
-    return isinstance(value, (array, np.ndarray, list, tuple)) or (hasattr(value, "__dlpack__") and value.ndim > 0)
+    return isinstance(value, (array, indexedarray, np.ndarray, list, tuple)) or (
+        hasattr(value, "__dlpack__") and value.ndim > 0
+    )
 
 
 def bind_foreign(

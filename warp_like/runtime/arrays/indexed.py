@@ -21,7 +21,7 @@ from warp_like.runtime.arrays.binding import host_data
 from warp_like.runtime.arrays.declared import Declared, declared
 from warp_like.runtime.arrays.elementwise import Elementwise
 from warp_like.runtime.arrays.operation_hooks import operations
-from warp_like.runtime.arrays.recording import host_writes, put
+from warp_like.runtime.arrays.recording import host_writes, is_captured, put
 from warp_like.runtime.memory.allocation import outer_shape
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 from warp_like.runtime.memory.recorder import recorder
@@ -160,7 +160,7 @@ class indexedarray(Elementwise, Generic[DType]):
 
     def contiguous(self) -> array:
         """Return a new array with a copy of the elements, and with a gradient, zero, if there is one; recorded."""
-        if recorder.graph is not None or (recorder.active is not None and self.requires_grad):
+        if is_captured() or (recorder.active is not None and self.requires_grad):
             # As a launch, whose gradient adds up where indices repeat, and which a graph takes.
             copied: array = operations.get().map(lambda x: x, self)
             return copied

@@ -12,9 +12,11 @@ An id is the address of a descriptor (``ir/objects.py``), which is an array of w
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from warp_like.compiler.artifact import Effects
     from warp_like.runtime.memory.device import Device
 
+Lock = contextlib.AbstractContextManager[Any]
+
 _descriptors: weakref.WeakValueDictionary[int, Descriptor] = weakref.WeakValueDictionary()
 
 
@@ -41,6 +45,22 @@ class Id(int):
 
     def __reduce__(self) -> Any:
         return int, (int(self),)
+
+
+class Copied:
+    """The copy of an array, or of other memory that has a gradient, into the memory of an object.
+
+    Args:
+        pass_on: Adds the gradient of the object's memory to that of ``source``, and clears it.
+        source: What was copied.
+        memory: The object's memory.
+        before: The copy that ``source`` was made by, if it belongs to an object itself.
+    """
+
+    def __init__(self, pass_on: Callable[[], None], source: array, memory: array, before: Copied | None = None) -> None:
+        self.pass_on = pass_on
+        self.arrays = [source, memory]
+        self.before = before
 
 
 class Descriptor:
@@ -54,6 +74,9 @@ class Descriptor:
         changes: How often the object has changed.
         graded: The arrays of floats that kernels read from here, by the words that say where their gradients are.
         read: Other arrays that kernels read from here and that may change.
+        copied: How the object's own memory got there, where the gradient goes on to what was copied. Nobody else writes
+            this memory.
+        passing: Held by adjoints that add to the gradient of a copy, and while that is passed on.
 
     Raises:
         RuntimeError: A capture is running, which would write it when the graph runs.
@@ -70,8 +93,12 @@ class Descriptor:
         self._kept: Descriptor | None = None
         self.graded: dict[str, array] = {}
         self.read: list[array] = []
+        self.copied: Copied | None = None
+        self.passing = threading.RLock()
         self._numbers: dict[str, int] = {}
         self._gradients: dict[str, array | None] = {}
+        self._adjoints = 0  # how many are under way that add to these
+        self._showing = threading.RLock()  # while this changes, and the words
         self._shown_by_graphs = False  # of streams, whose runs nobody tells of
         self.number: int = self._words.ptr
         _native.add_object(self.number, kind, device.place)
@@ -112,18 +139,22 @@ class Descriptor:
     def _write(self) -> None:
         self._words.assign(np.array([self._numbers.get(name, 0) for name in DESCRIPTORS[self.kind]], np.uint64))
 
-    def show_gradients(self) -> None:
-        """Let adjoints add to the gradients that the arrays have now; under a capture, in each run of the graph.
+    def gradients(self) -> dict[str, array | None]:
+        """Return the gradients that the arrays have now, by the words that say where they are.
 
         Raises:
-            RuntimeError: A gradient is not contiguous.
+            RuntimeError: One is not contiguous.
         """
         found = {name: a.grad for name, a in self.graded.items()}
         for g in found.values():
             if g is not None and not g.is_contiguous:
                 raise RuntimeError(f"the gradient of an array of a {NAMES[self.kind]} is contiguous, got {g!r}")
+        return found
+
+    def show(self, found: dict[str, array | None]) -> None:
+        """Let adjoints add to these gradients until ``hide``; under a capture, in each run of the graph."""
         if recorder.graph is not None:
-            recorder.graph.add_call("show gradients", functools.partial(self._show, found))
+            recorder.graph.add_call("show gradients", functools.partial(self._begin, found))
             return
         graph = None if self.device.is_cpu else stream_capture()
         if graph is not None:
@@ -131,7 +162,25 @@ class Descriptor:
             for g in found.values():
                 if g is not None:
                     graph.keep(g)
-        self._show(found)
+        self._begin(found)
+
+    def hide(self) -> None:
+        """End what ``show`` has begun."""
+        if recorder.graph is not None:
+            recorder.graph.add_call("hide gradients", self._end)
+        else:
+            self._end()
+
+    def _begin(self, gradients: dict[str, array | None]) -> None:
+        with self._showing:
+            self._adjoints += 1
+            self._show(gradients)
+
+    def _end(self) -> None:
+        with self._showing:
+            self._adjoints -= 1
+            if not self._adjoints:  # else an adjoint of another thread is under way
+                self._show(dict.fromkeys(self._gradients))
 
     def _show(self, gradients: dict[str, array | None]) -> None:
         self._gradients = gradients  # which adjoints reach for as long as they are shown
@@ -243,13 +292,14 @@ def before_launch(effects: Effects, place: Device, args: list[Any], stream: Any)
 def recorded(key: str, effects: Effects, args: Sequence[Any]) -> tuple[Callable[[], None], list[array]]:
     """Return what a tape keeps of the objects that a launch queries.
 
-    That is a function for before the adjoint of the launch, and the arrays whose gradients this adds to. The function
-    refuses objects that have changed since, and shows the objects where gradients are.
+    That is a function for before the adjoint of the launch, which refuses objects that have changed since, and the
+    arrays whose gradients the adjoint adds to.
     """
     found = _queried(effects, args)
     changes = [d.changes for d in found]
     kinds = [(kind, _changes.get(kind, 0)) for i, kind in effects.objects if i < 0]
-    written = [(d.kind, a, _fingerprint(a)) for d in found for a in (*d.graded.values(), *d.read)]
+    shared = [(d.kind, a) for d in found for a in (*d.graded.values(), *d.read) if d.copied is None]
+    written = [(kind, a, _fingerprint(a)) for kind, a in shared]
 
     def prepare() -> None:
         changed = [d.kind for d, count in zip(found, changes, strict=True) if d.changes != count]
@@ -261,16 +311,59 @@ def recorded(key: str, effects: Effects, args: Sequence[Any]) -> tuple[Callable[
                 "has been built anew or its arrays have been written to since; use an object for each step, or "
                 "backward() before it changes"
             )
-        for d in found:
-            d.show_gradients()
 
     return prepare, [a for d in found for a in d.graded.values()]
 
 
-def show_gradients(effects: Effects, args: Sequence[Any]) -> None:
-    """Show the objects that an adjoint launch queries where gradients are."""
+def require_gradients(effects: Effects, args: Sequence[Any]) -> None:
+    """Refuse gradients of objects to which the adjoint of a launch can't add.
+
+    Raises:
+        RuntimeError: One is not contiguous.
+    """
     for d in _queried(effects, args):
-        d.show_gradients()
+        d.gradients()
+
+
+@contextlib.contextmanager
+def gradients_shown(effects: Effects, args: Sequence[Any]) -> Iterator[None]:
+    """Show the objects that an adjoint launch queries where gradients are, while it runs.
+
+    Afterwards none is there: adjoints that JAX and ``wp.autograd`` run have no gradients for objects.
+    """
+    found = [d for d in _queried(effects, args) if d.graded] if effects.objects else []
+    with locked(d.passing for d in found if d.copied is not None):
+        shown = [(d, d.gradients()) for d in found]
+        for d, gradients in shown:
+            d.show(gradients)
+        try:
+            yield
+        finally:
+            for d in found:
+                d.hide()
+
+
+@contextlib.contextmanager
+def locked(locks: Iterable[Lock]) -> Iterator[None]:
+    """Hold locks, taken in the same order by all threads."""
+    with contextlib.ExitStack() as stack:
+        for lock in sorted(locks, key=id):
+            stack.enter_context(lock)
+        yield
+
+
+def copies(effects: Effects, args: Sequence[Any]) -> list[Copied]:
+    """Return the copies that the memory was made by which a launch reads."""
+    return [d.copied for d in _queried(effects, args) if d.copied is not None]
+
+
+def pass_on(effects: Effects, args: Sequence[Any]) -> None:
+    """Let what an adjoint launch has added to the gradients of copies reach the arrays that were copied."""
+    for copied in copies(effects, args):
+        found: Copied | None = copied
+        while found is not None:
+            found.pass_on()
+            found = found.before
 
 
 def _fingerprint(a: array) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -54,6 +54,14 @@ class Capture:
     """Takes launches over instead of running them; active in place of a tape."""
 
     history = None  # launches are not recorded as tapes do it
+
+    def refuse(self, what: str) -> NoReturn:
+        """Refuse what needs launches that have run.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise NotImplementedError
 
     def take_launch(self, record: Record) -> None:
         """A launch with checked arguments, which is not run."""
@@ -128,13 +136,56 @@ def host_copy(dest: array, values: Any, source: array | None = None, stream: Any
     """
     if recorder.active is not None and recorder.active.record_write(Write(dest, source, values)):
         return
+    write(dest, values, source, stream, holding)
+
+
+def note_copy(dest: array, source: array) -> None:
+    """Tell the active tape that ``dest``, which is new, has been made of ``source``.
+
+    Raises:
+        RuntimeError: Both carry gradients, and differ in dtype or shape.
+    """
+    tape = recorder.active
+    if tape is None or tape.history is None or source.grad is None:
+        return
+    if dest.grad is None:
+        tape.history.cut.append(dest)
+    elif dest.element == source.element and dest.shape == source.shape:
+        tape.record_write(Write(dest, source))
+    else:
+        raise RuntimeError(
+            f"the gradient does not pass from {source!r} to {dest!r}, which is made of it: they differ in dtype or "
+            "shape; convert the elements with wp.utils.array_cast() or wp.map(), or give `numpy()` of the array"
+        )
+
+
+def is_captured() -> bool:
+    """Return whether this thread's writes happen later: when a graph of the CPU or a function of JAX's runs."""
+    return recorder.graph is not None or isinstance(recorder.active, Capture)
+
+
+def first_write(dest: array, values: Any, source: array | None = None, holding: Any = ()) -> None:
+    """Write to memory that is new: as ``host_copy``, but a tape has nothing to record.
+
+    Values of the host are in place at once, and a graph writes them again each time that it runs.
+    """
+    if source is not None and isinstance(recorder.active, Capture):
+        host_copy(dest, values, source)
+        return
+    if source is None and recorder.graph is not None:
+        put(dest, values, holding=holding)
+    write(dest, values, source, holding=holding)
+
+
+def write(dest: array, values: Any, source: array | None, stream: Any = None, holding: Any = ()) -> None:
+    """``host_copy`` without a word to tapes."""
     holding = holding if source is None else source
     if recorder.graph is None:
         put(dest, values, stream, holding)
         return
     held = values if source is not None else np.array(values)
     python = functools.partial(put, dest, held, holding=holding)
-    plain = held if isinstance(held, _native.Array) else _raw_bytes(dest, held)
+    plain = held if isinstance(held, _native.Array) else _raw_bytes(dest, held) if source is None else None
     if plain is None or dest.element.holds:
         recorder.graph.add_call(f"write {dest!r}", python, [dest])
     else:

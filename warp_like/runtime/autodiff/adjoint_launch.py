@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from warp_like.runtime.arrays import objects
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.recording import Record
+from warp_like.runtime.arrays.recording import Capture, Record, program_of
 from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program, bind_adjoints
 from warp_like.runtime.autodiff.history import require_intact
 from warp_like.runtime.kernels.kernel import Kernel
@@ -32,23 +33,34 @@ def run_adjoint(record: Record, adjoints: dict[int, array], blocks: Blocks | Non
     program = adjoint_program(record, adjoints)
     if program is not None:
         blocks = blocks or Blocks(threads=record.block_dim or None)
-        run(program, record.dims, adjoint_arguments(record, program, adjoints), blocks)
+        arguments = adjoint_arguments(record, program, adjoints)
+        with objects.gradients_shown(program.effects, record.args):
+            run(program, record.dims, arguments, blocks)
+
+
+def _require_run() -> None:
+    """Refuse an adjoint launch where launches are taken over: its adjoint would run without them."""
+    if isinstance(recorder.active, Capture):
+        recorder.active.refuse("no adjoints run")
 
 
 def run_given(record: Record, inputs: WithAdjoints, outputs: WithAdjoints, blocks: Blocks) -> None:
     """Run an explicit adjoint launch, for arguments and their adjoints as the user gave them."""
+    _require_run()
     adjoints = bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
     require_intact(record, adjoints)
     if recorder.active is not None and recorder.active.history is not None:
         recorder.active.history.before_writes(adjoints.values())
         recorder.active.history.adjoints += adjoints.values()
     run_adjoint(record, adjoints, blocks)
+    objects.pass_on(program_of(record).effects, record.args)
 
 
 def command(
     program: Program, record: Record, inputs: WithAdjoints, outputs: WithAdjoints, blocks: Blocks
 ) -> AdjointLaunch:
     """Return an explicit adjoint launch that can be repeated; what is wrong with its adjoints is said now."""
+    _require_run()
     bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
     return AdjointLaunch(record.kernel, record.dims, program, record.args, inputs, outputs, blocks)
 

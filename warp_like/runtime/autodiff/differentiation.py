@@ -92,7 +92,7 @@ def adjoint_arguments(record: Record, program: Program, adjoints: dict[int, arra
             f"kernel `{record.kernel.key}`: the gradient needs the elements of `{name}` from before the launch, which "
             "overwrites them; record the launch on a Tape with gradients on, which keeps a copy"
         )
-    objects.show_gradients(effects, record.args)
+    objects.require_gradients(effects, record.args)
     args = [record.saved.get(i, a) for i, a in enumerate(record.args)]
     args += [adjoints[i] for i in sorted(adjoints)]
     for i in effects.prelaunch_copies:

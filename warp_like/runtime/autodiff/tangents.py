@@ -11,6 +11,7 @@ import numpy as np
 from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone, zeros_like
+from warp_like.runtime.arrays.recording import Capture
 from warp_like.runtime.autodiff.differentiation import require_backward
 from warp_like.runtime.autodiff.history import share_memory
 from warp_like.runtime.kernels.argument_advice import not_a_kernel
@@ -184,6 +185,8 @@ def _bind(
     if not isinstance(kernel, Kernel):
         raise not_a_kernel("forward mode", kernel)
     refuse_capture("forward mode")
+    if isinstance(recorder.active, Capture):
+        recorder.active.refuse("forward mode gives nothing")
     if recorder.active is not None:
         raise RuntimeError(f"kernel `{kernel.key}`: a tape does not record forward mode; use it outside of the tape")
     where = get_device(device)

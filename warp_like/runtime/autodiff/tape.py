@@ -15,7 +15,8 @@ from warp_like.base.warn import warn
 from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.adding import add_elements, move_elements
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of
+from warp_like.runtime.arrays.objects import Copied
+from warp_like.runtime.arrays.recording import Capture, Record, UserFunction, Write, activities, program_of
 from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 from warp_like.runtime.autodiff.differentiation import SwitchedOff, adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.autodiff.gradient_breaks import warn_of_aliases, warn_of_cut
@@ -66,13 +67,17 @@ class Tape:
         self.loss: array | None = None
         self._retained = Retained()
         self.history = History()
+        self._copies: set[Copied] = set()
         self._outer: Tape | None = None
         self._warned = False
+        self._started: dict[Any, array] = {}  # by memory, where backward has put adjoints since zero()
         self._zeroed: tuple[int, Any] | None = None  # how many launches it had then, and what recorded them
 
     def __enter__(self) -> Tape:
         if recorder.active is self:
             raise RuntimeError("this tape is recording already")
+        if isinstance(recorder.active, Capture):
+            recorder.active.refuse("tapes record nothing")
         self._outer = recorder.active
         recorder.active = self
         return self
@@ -130,6 +135,25 @@ class Tape:
             arrays: All arrays with gradients that it uses, so that ``zero`` finds them.
         """
         self.launches.append(UserFunction(backward, arrays))
+
+    def record_copy(self, copied: Copied, *, earlier: bool = False) -> None:
+        """Record that an object's memory was made of an array, so that its gradient goes on there.
+
+        Args:
+            copied: The copy; one that is recorded already is not recorded again.
+            earlier: Whether it was made before this tape began. Then it comes before all that is recorded.
+        """
+        if copied in self._copies:
+            return
+        self._copies.add(copied)
+        record = UserFunction(copied.pass_on, copied.arrays)
+        if earlier:
+            self.launches.insert(0, record)
+            self.scopes = [(at + 1, name, data) for at, name, data in self.scopes]
+        if copied.before is not None:
+            self.record_copy(copied.before, earlier=True)
+        if not earlier:
+            self.launches.append(record)
 
     def record_launch(
         self,
@@ -222,6 +246,8 @@ class Tape:
         if recorder.active is self:
             self._backward_inside(loss, grads)
             return
+        if isinstance(recorder.active, Capture):
+            recorder.active.refuse("no adjoints run")
         loss = loss if loss is not None else self.loss
         starts = self._starts(loss, grads or {})
         history = self.history
@@ -231,6 +257,7 @@ class Tape:
             recorder.active.history.adjoints += self._before_gradients()
         seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_nested
         plain = not (seen or _watched())
+        self._started.update(((a.ptr, a.shape, a.strides), a) for a, _ in starts)
         fresh = not starts or self._zeroed == (len(self.launches), recorder.graph)
         self._zeroed = None
         left = _native.try_backward(self.launches, starts, fresh) if plain else None
@@ -390,16 +417,20 @@ class Tape:
         return Gradients({a: a.grad for a in self._arrays() if a.grad is not None})
 
     def zero(self) -> None:
-        """Set the gradients of all recorded arrays to zero."""
+        """Set the gradients of all recorded arrays to zero, and those of arrays that ``backward`` started from.
+
+        Where a view of an array was recorded, the gradient's other elements stay: no adjoint has added to them.
+        """
         self._retained.shown = {}
         self._before_gradients()
         self._zeroed = (len(self.launches), recorder.graph)
-        if not (_watched() or self.history.has_nested) and _native.try_zero(self.launches):
-            return
+        started, self._started = self._started, {}
+        native = not (_watched() or self.history.has_nested) and _native.try_zero(self.launches)
         with _nothing_recorded():
-            for a, gradient in self.gradients.items():
-                a._attach_grad()
-                gradient.zero_()
+            for a in [*([] if native else self._arrays()), *started.values()]:
+                if a.grad is not None:
+                    a._attach_grad()
+                    a.grad.zero_()
 
     def reset(self) -> None:
         """Forget all that was recorded, and set the arrays' gradients to zero."""
@@ -409,6 +440,7 @@ class Tape:
         self.loss = None
         self._retained = Retained()
         self.history = History()
+        self._copies = set()
         self._warned = False
 
     # --- a picture ------------------------------------------------------------------------------------------

@@ -190,6 +190,11 @@ def now_and_in_graphs(name: str, device: Device, work: Any) -> None:
         recorder.graph.add_call(name, work)
 
 
+def is_cubql_available() -> bool:
+    """Return whether the library cuBQL builds trees: it does not. The constructor ``"cubql"`` stands for ``"sah"``."""
+    return False
+
+
 class Bvh(Queried):
     """Boxes in a tree, for kernels that look for those that meet a box, a ray, a capsule or a sphere.
 

@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from warp_like.base.contract import ObjectKind
+from warp_like.ir import types as ir
 from warp_like.ir.objects import TEXTURES
 from warp_like.runtime.arrays.array import array, new_array
 from warp_like.runtime.arrays.objects import Descriptor
+from warp_like.runtime.geometry.texel_gradients import TexelMemory
 from warp_like.runtime.memory.allocation import element_type
 from warp_like.runtime.memory.device import Device, get_device
 from warp_like.values import dtypes, to_ir
@@ -87,6 +89,7 @@ class Texture(StructInstance):
         if whole and (filters[0] or (filters[1] and levels > 1)):
             raise ValueError(f"{self._name()}: integers of 32 bits are not filtered; use TextureFilterMode.CLOSEST")
         about = _About(place, texels, levels, filters, address_modes, normalized_coords)
+        about.memory.follow(_graded(data))
         values = {
             "id": about.descriptor.id,
             **dict(zip(("width", "height", "depth"), texels.shape[-2::-1], strict=False)),
@@ -128,10 +131,11 @@ class Texture(StructInstance):
         """Return the texels in an array, the last axis being that of channels."""
         if not isinstance(data, (array, np.ndarray)):
             raise ValueError(f"{self._name()}: `{name}` is a wp.array or a NumPy array, got {type(data).__name__}")
-        if isinstance(data, array) and data.requires_grad and name != "dst":
+        graded = _graded(data)
+        if name != "dst" and graded is not None and graded.element.scalar not in (ir.float32, ir.float16):
             raise ValueError(
-                f"{self._name()}: `{name}` requires a gradient, and samples have none to texels, which are copies; "
-                f"give `{name}.numpy()`, or an array without `requires_grad`"
+                f"{self._name()}: `{name}` requires a gradient, which samples send to float32 and float16 alone, got "
+                f"{graded.element.type}; give `{name}.numpy()`, or an array without `requires_grad`"
             )
         found = data.numpy() if isinstance(data, array) else data
         if found.dtype not in DTYPES:
@@ -230,7 +234,7 @@ class Texture(StructInstance):
         return self._about.address_modes[2]
 
     def copy_from(self, src: Any) -> None:
-        """Take other texels. Launches under way must have ended.
+        """Take other texels. Launches under way must have ended. Gradients go to ``src`` from then on.
 
         Args:
             src: An array or a texture of the same shape, channels and dtype.
@@ -249,6 +253,7 @@ class Texture(StructInstance):
             )
         mine[...] = texels
         self._about.fill()
+        self._about.memory.follow(src._about.memory if isinstance(src, Texture) else _graded(src))
 
     def copy_to(self, dst: Any) -> None:
         """Copy the texels to an array, or to another texture, of the same shape, channels and dtype.
@@ -271,6 +276,7 @@ class Texture(StructInstance):
             view[...] = mine
         else:
             dst.assign(mine.reshape(dst.numpy().shape))
+            self._about.memory.record_reading(dst)
 
     def _require_one_level(self, name: str) -> None:
         if self._about.levels > 1:
@@ -294,18 +300,15 @@ class _About:
         made = [self.texels]
         while len(made) < levels:
             made.append(_halved(made[-1]))
-        self._data = new_array(element_type(dtypes.float32), (sum(m.size for m in made) + _BEHIND,), device, zero=True)
+        data = new_array(element_type(dtypes.float32), (sum(m.size for m in made) + _BEHIND,), device, zero=True)
         table = new_array(element_type(dtypes.int64), (4 * levels,), device, zero=False)
         starts = np.cumsum([0, *(m.size for m in made)])[:-1]
         rows = [[start, *(*m.shape[-2::-1], 1, 1)[:3]] for start, m in zip(starts, made, strict=True)]
         table.assign(np.array(rows, np.int64).ravel())
-        self._write(made)
         self.descriptor = Descriptor(ObjectKind.TEXTURE, device)
-        self.descriptor.publish(
-            data=self._data,
-            levels=table,
-            about=self._word(),
-        )
+        self.memory = TexelMemory(data, [m.shape for m in made], self.descriptor)
+        self._write(made)
+        self.descriptor.publish(data=data, levels=table, about=self._word())
 
     def _word(self) -> int:
         """What is small, in one word: see ``ir/objects.py``."""
@@ -314,12 +317,18 @@ class _About:
         return found | sum(int(mode) << 19 + 2 * axis for axis, mode in enumerate(self.address_modes))
 
     def _write(self, levels: list[Texels]) -> None:
-        self._data.assign(np.concatenate([*(_as_floats(m).ravel() for m in levels), np.zeros(_BEHIND, np.float32)]))
+        values = np.concatenate([*(_as_floats(m).ravel() for m in levels), np.zeros(_BEHIND, np.float32)])
+        self.memory.memory.assign(values)
 
     def fill(self) -> None:
         """Let samples be of ``texels`` as they are now."""
         self._write([self.texels])
         self.descriptor.changed()
+
+
+def _graded(data: Any) -> array | None:
+    """Return the data of a texture where they are an array with a gradient."""
+    return data if isinstance(data, array) and data.requires_grad else None
 
 
 def _as_floats(texels: Texels) -> Texels:
@@ -420,7 +429,8 @@ class Texture2D(Texture):
 
     Args:
         data: A NumPy or a Warp array of shape ``(height, width)`` or ``(height, width, num_channels)``, or of vectors.
-            It is copied, so that it may not require a gradient. Without it, the texels are 0.
+            It is copied. If it requires a gradient, which float32 and float16 may do, samples on a tape send theirs
+            there. Without it, the texels are 0.
         width: The number of texels along u; as in the data when left out.
         height: The number of texels along v.
         num_channels: 1, 2 or 4.

@@ -308,14 +308,15 @@ class Kernel(ByName, _native.Launchable):
     @property
     def works_on_tiles(self) -> bool:
         """Whether it, or a function that it calls, names a builtin of tiles."""
-        return any(word.startswith(("tile", "untile")) for word in self._words_of_blocks())
+        return any(word.startswith(("tile", "untile")) or word.endswith("_tiled") for word in self._words_of_blocks())
 
     def _words_of_blocks(self) -> Iterator[str]:
         """Iterate over the names in its code of builtins of the threads of a block or warp, or of tiles."""
         if not self.is_fixed:
             for name, text in self.captured.meanings:
                 for word in (name.rpartition(".")[2], text[len("builtin ") :]):
-                    if word.startswith(("block_", "warp_", "shared_", "tile", "untile")):
+                    of_block = word.startswith(("block_", "warp_", "shared_", "tile", "untile"))
+                    if of_block or word.endswith("_tiled"):
                         yield word
 
     def _copy(self, **changed: Any) -> Kernel:

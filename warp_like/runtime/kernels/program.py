@@ -56,6 +56,7 @@ class DispatcherSpec(Frozen):
             many parameters it makes.
         watch: Says whether the Python values that the code was made from have changed, where there are any.
         tid_ndim: How many indices it asks for; the most dimensions of a grid where it does not ask.
+        most_narrow: The largest extent of a grid for which ``tid()`` is an int32.
         shares_indices: Whether it takes grids of more dimensions than that, and no others.
         order_dependent: Whether what it computes depends on the order in which its threads run, other than by rounding
             sums.
@@ -78,6 +79,7 @@ class DispatcherSpec(Frozen):
     declared: tuple[tuple[type | None, int], ...] | None = None
     watch: _native.Watch | None = None
     tid_ndim: int = MAX_DIMS
+    most_narrow: int = MAX_NARROW
     shares_indices: bool = False
     order_dependent: bool = False
     non_associative: bool = False
@@ -178,10 +180,17 @@ class Program:
         return math.prod(dims) == 1 and bool(same or self.effects.serial)
 
     def is_wide(self, dims: tuple[int, ...]) -> bool:
-        """Return whether an extent of a grid for which the kernel asks an index exceeds ``MAX_NARROW``."""
-        if dims[0] > MAX_NARROW or max(dims) <= MAX_NARROW:
-            return dims[0] > MAX_NARROW
-        return max(dims[: self.tid_ndim]) > MAX_NARROW
+        """Return whether an extent of a grid for which the kernel asks an index exceeds ``most_narrow``."""
+        most = self.most_narrow
+        if dims[0] > most or max(dims) <= most:
+            return dims[0] > most
+        return max(dims[: self.tid_ndim]) > most
+
+    @property
+    def most_narrow(self) -> int:
+        """The largest extent for which ``tid()`` is an int32; a grid of blocks has the indices of their threads."""
+        k = self.kernel
+        return MAX_NARROW // k.cpu_block_dim if k.cpu_block_axis >= 0 else MAX_NARROW
 
     @property
     def tid_ndim(self) -> int:
@@ -192,7 +201,7 @@ class Program:
         """Return the program for a grid: this one, or that for grids in which several threads have the same indices."""
         shares = False
         if len(dims) > 1 and math.prod(dims) > 1:
-            if dims[0] > MAX_NARROW and not self.artifacts:
+            if dims[0] > self.most_narrow and not self.artifacts:
                 self.require(contiguous=True, wide=True, sums=True)  # code for narrow grids may be refused
             shares = math.prod(dims[self.tid_ndim :]) > 1
         if shares == self.shares_indices:
@@ -205,7 +214,7 @@ class Program:
 
         Args:
             contiguous: All arrays are contiguous.
-            wide: An extent of the grid exceeds ``contract.MAX_NARROW``.
+            wide: An extent of the grid exceeds ``most_narrow``.
             sums: Additions to arrays that no other argument overlaps need not be atomic.
 
         Raises:
@@ -247,6 +256,7 @@ class Program:
             declared=tuple([_declared(t) for _, t in self.kernel.declared]) if declared else None,
             watch=self.kernel.watch if forward else None,
             tid_ndim=schedule.tid_ndim,
+            most_narrow=self.most_narrow,
             shares_indices=self.shares_indices,
             order_dependent=effects.order_dependent,
             non_associative=effects.non_associative,

@@ -16,6 +16,7 @@ from warp_like.runtime.launching.blocks import Blocks
 
 if TYPE_CHECKING:
     from warp_like.runtime.arrays.array import array
+    from warp_like.runtime.arrays.objects import Copied
     from warp_like.runtime.launching.launch import Launch
 
 WithAdjoints = tuple[Sequence[Any], Sequence[Any]]
@@ -41,6 +42,9 @@ class RecordingTape(Protocol):
 
     def record_func(self, backward: Callable[[], None], arrays: Sequence[array]) -> None:
         """Record a function that the backward pass calls at this place."""
+
+    def record_copy(self, copied: Copied, *, earlier: bool = False) -> None:
+        """Record that an object's memory was made of an array: now, or before the tape began."""
 
 
 class AdjointLaunches(Protocol):

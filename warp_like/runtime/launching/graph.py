@@ -19,6 +19,7 @@ from warp_like import _native
 from warp_like.base.settings import settings
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.recording import Capture
 from warp_like.runtime.kernels.kernel import hold_fast_launches
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device, get_preferred_device
 from warp_like.runtime.memory.recorder import recorder, stream_capture
@@ -200,6 +201,8 @@ def capture_begin(
     place = _place(device, stream, external)
     if recorder.graph is not None or stream_capture() is not None:
         raise RuntimeError("a capture is running in this thread already; end it with wp.capture_end()")
+    if isinstance(recorder.active, Capture):
+        recorder.active.refuse("nothing is captured")
     if recorder.active is not None:
         raise RuntimeError("a tape is recording; begin the capture outside of its `with` block")
     place.backend.begin_capture(place, stream, external, CaptureMode(capture_mode).name)

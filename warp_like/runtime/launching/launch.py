@@ -168,7 +168,11 @@ def _run_or_record(
             program.dispatcher.unrecorded -= 1  # the tape has seen it
         return None
     else:
-        queried = objects.recorded(kernel.key, program.effects, args) if program.effects.objects else None
+        queried = None
+        if program.effects.objects:
+            queried = objects.recorded(kernel.key, program.effects, args)
+            for copied in objects.copies(program.effects, args):
+                active.record_copy(copied, earlier=True)
         active.run_launch(program, Record(kernel, dims, program.types, args, same_arguments(args)), blocks)
         if queried is not None:
             active.record_func(*queried)
