@@ -24,7 +24,18 @@ uint64_t version_of(PyObject* dict) {
 #endif
 }
 
-// One place to look at. What is found there is compared by identity; contents of what can be changed in place by
+// Whether two objects are one number: a property computes its number anew each time. Zeros of two signs differ.
+bool is_same_number(PyObject* a, PyObject* b) {
+    if (!a || !b) return false;
+    if (PyFloat_CheckExact(a) && PyFloat_CheckExact(b)) {
+        const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+        return std::memcmp(&x, &y, sizeof x) == 0;
+    }
+    return PyLong_CheckExact(a) && PyLong_CheckExact(b) && PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+}
+
+// One place to look at. What is found there is compared by identity, numbers of
+// attributes also by value; contents of what can be changed in place by
 // those of its items or by its bytes.
 struct Check {
     Kind kind;
@@ -70,7 +81,7 @@ struct Check {
     bool attribute_holds() const {
         const Ref here(PyObject_GetAttr(owner.get(), name.get()));
         if (!here) forget_error();
-        return here.get() == found.get();
+        return here.get() == found.get() || is_same_number(here.get(), found.get());
     }
 
     bool list_holds() const {

@@ -16,7 +16,14 @@ from warp_like.frontend.source import parse
 
 
 class Config:
-    pass
+    def __init__(self) -> None:
+        self.dt = 0.5
+        self.steps = 3
+        self.inner = object()
+        self.nothing = None
+
+    def half(self) -> float:
+        return 0.5 * self.dt
 
 
 class Sizes(NamedTuple):
@@ -36,6 +43,7 @@ NAMES = {
     "COUNTER": 0,
     "DATA": np.zeros(3),
     "CONFIG": Config(),
+    "CONFIGS": [Config()],
     "SIZES": Sizes(1.0),
     "TABLE": wp.vec3(1.0, 2.0, 3.0),
 }

@@ -256,6 +256,24 @@ def test_a_watch_takes_an_attribute_that_raises_as_missing():
 
 
 @pytest.mark.parametrize(
+    ("found", "other"),
+    [(0.1, 0.2), (0.0, -0.0), (-0.0, 0.0), (float("nan"), 1.0), (10**30, 10**30 + 1), (1, 1.0), (1.0, 1), (1, True)],
+)
+def test_a_watch_compares_numbers_of_a_property_by_value(found, other):
+    class Computed:
+        given = found
+
+        @property
+        def a(self):
+            return type(self.given)(repr(self.given)) if not isinstance(self.given, bool) else self.given
+
+    watch = _native.Watch([("attribute", Computed(), "a", found)])
+    assert watch.is_current()
+    Computed.given = other
+    assert not watch.is_current()
+
+
+@pytest.mark.parametrize(
     "check",
     [
         1,

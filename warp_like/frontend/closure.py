@@ -1,14 +1,16 @@
 """Everything outside of its own text that a kernel depends on: what its cache key needs besides a signature.
 
 Whatever the frontend may ask about a name, the description recorded here must change when the answer does.
-The frontend only follows names, attributes of modules, classes, enums and functions, and constant items of tuples,
-lists and dicts; objects reached in other ways (through a local variable, say) are refused when the kernel is built.
+The frontend only follows names, attributes of modules, classes, functions and plain objects, and constant items of
+tuples, lists and dicts; objects reached in other ways (through a local variable, say) are refused when the kernel is
+built, but for members of enums, which are described by their values.
 Arguments of ``wp.static`` are Python, evaluated once, so their values count, and the names in them don't.
 """
 
 from __future__ import annotations
 
 import ast
+import enum
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -244,4 +246,6 @@ def describe(obj: Any) -> str:
         return f"module {obj.__name__}"
     if isinstance(obj, str):
         return f"text {obj!r}"
+    if isinstance(obj, enum.Enum):  # of which kernel code may take the value wherever it stands
+        return f"{type(obj).__module__}.{type(obj).__qualname__} {obj.name} {obj.value!r}"
     return f"{type(obj).__module__}.{type(obj).__qualname__}"

@@ -93,7 +93,9 @@ def _refuse_missing_name(module: str, name: str) -> None:
 
 
 def _attribute_of_object(host: Host, text: str) -> WarpCodegenTypeError:
-    """The error for an attribute of an object that is no module, class or enum: nobody would see it change."""
+    """The error for an attribute of an array, a list or another object that kernel code takes as a whole."""
+    if host.obj is None:
+        return WarpCodegenTypeError(f"`{host.text}` is None, which has no attributes in kernel code")
     kind = with_article(type(host.obj).__name__)
     return WarpCodegenTypeError(
         f"`{text}` is an attribute of {kind} object, which kernel code can't read",

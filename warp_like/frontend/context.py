@@ -467,7 +467,7 @@ def require_bindable(value: Host) -> None:
 
 def with_article(text: str) -> str:
     """Return ``text`` after ``a`` or ``an``."""
-    return f"an {text}" if text.startswith(("int", "array", "indexed")) else f"a {text}"
+    return f"an {text}" if text.startswith(("int", "array", "indexed", "object")) else f"a {text}"
 
 
 def cast_name(type: Type) -> str:

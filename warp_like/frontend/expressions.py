@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Callable, Sequence
 
+from warp_like import values
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import (
@@ -22,7 +24,7 @@ from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import USER_OPERATORS, Host, not_a_value
-from warp_like.frontend.names import MISSING, dotted
+from warp_like.frontend.names import MISSING, dotted, is_namespace
 from warp_like.frontend.operands import Extents, Operand, describe
 from warp_like.frontend.overloads import call_operator
 from warp_like.frontend.scope import unknown
@@ -324,8 +326,7 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
     """``v.x``, ``a.shape``, or an attribute of a module."""
     base = ctx.expr(node.value)
     if isinstance(base, Host):
-        if isinstance(base.obj, Function):
-            _require_named(ctx, node)
+        _require_named(ctx, node, base.obj)
         return constants.attribute(ctx, base, node.attr)
     if isinstance(base, Value):
         match base.type:
@@ -349,15 +350,26 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
     raise WarpCodegenAttributeError(f"{_subject(base)} has no attribute `{node.attr}`")
 
 
-def _require_named(ctx: Context, node: ast.Attribute) -> None:
-    """Refuse an attribute of a function in a variable: nobody would see it change."""
+def _require_named(ctx: Context, node: ast.Attribute, obj: object) -> None:
+    """Refuse an attribute of an object that a variable or a tuple holds: the cache key would not see it change.
+
+    It sees what a member of an enum is, and what a type is made of.
+    """
+    known = _OF_MEMBERS if isinstance(obj, enum.Enum) else _OF_TYPES if values.is_type(obj) else ()
+    if node.attr in known or not is_namespace(obj):
+        return
     parts = dotted(node.value)
     if parts is None or ctx.read(parts[0]) is not None:
         text = ast.unparse(node)
+        kind = "function" if isinstance(obj, Function) else "class" if isinstance(obj, type) else "object"
         raise WarpCodegenAttributeError(
-            f"`{text}` is an attribute of a function that a variable holds, which kernel code can't read",
-            help=f"take it of the function by its own name, or pass `{text}` as an argument, too",
+            f"`{text}` is an attribute of {with_article(kind)} that a variable holds, which kernel code can't read",
+            help=f"take it of the {kind} by its own name, or pass `{text}` as an argument, too",
         )
+
+
+_OF_MEMBERS = ("value", "name")
+_OF_TYPES = ("dtype", "length", "shape", "ndim")
 
 
 def _subject(base: Operand) -> str:

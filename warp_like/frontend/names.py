@@ -11,18 +11,20 @@ import ast
 import enum
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar, NamedTuple
 
 from warp_like import values
 from warp_like.frontend.builtin import Builtin
 from warp_like.values.struct import StructInstance
 
+_PACKAGE = "warp_like"
+
 MISSING = object()
 """The meaning of a name that means nothing."""
 
 Owner = Any
-"""Where a name is looked up: a dict of names, a cell of a closure, a module, a class, an enum's member, a function."""
+"""Where a name is looked up: a dict of names, a cell of a closure, a module, a class, an object, a function."""
 
 CELL = ""
 """The name of the content of a cell."""
@@ -44,8 +46,29 @@ class HasOwnNames:
 
 
 def is_namespace(obj: Any) -> bool:
-    """Return whether kernel code may take attributes of ``obj``: a module, a class, an enum's member, a function."""
-    return isinstance(obj, (types.ModuleType, type, enum.Enum, HasOwnNames))
+    """Return whether kernel code may take attributes of ``obj``: a module, a class, a function, a plain object."""
+    return isinstance(obj, (types.ModuleType, type, enum.Enum, HasOwnNames)) or _is_plain_object(obj)
+
+
+_HOLDERS = (Mapping, Set, bytes, str, int, float, complex, list)
+"""Objects that are values, or that kernel code indexes: also those of classes derived from them."""
+
+_OF_ARRAYS = ("__array_interface__", "__cuda_array_interface__", "__array__", "__dlpack__")
+
+
+def _is_plain_object(obj: Any) -> bool:
+    """Whether ``obj`` is an instance of a class of the user's: no value, no container, no array, nothing of ours."""
+    cls = type(obj)
+    if isinstance(obj, tuple):
+        return is_named_tuple(obj)
+    if cls.__module__ == "builtins" or isinstance(obj, _HOLDERS) or any(hasattr(cls, name) for name in _OF_ARRAYS):
+        return False
+    return all(str(c.__module__).partition(".")[0] != _PACKAGE for c in cls.__mro__)
+
+
+def is_named_tuple(obj: Any) -> bool:
+    """Return whether ``obj`` is an instance of a named tuple."""
+    return isinstance(obj, tuple) and hasattr(type(obj), "_fields") and hasattr(type(obj), "_make")
 
 
 class Names:
@@ -176,7 +199,7 @@ def dotted(node: ast.AST) -> tuple[str, ...] | None:
 
 def is_package(obj: Any) -> bool:
     """Return whether ``obj`` is this package, the ``wp`` of programs."""
-    return isinstance(obj, types.ModuleType) and obj.__name__ == "warp_like"
+    return isinstance(obj, types.ModuleType) and obj.__name__ == _PACKAGE
 
 
 def _never_changes(owner: Owner, found: Any) -> bool:
@@ -195,7 +218,8 @@ def copied(value: Any) -> Any:
     if isinstance(value, list):
         return [copied(x) for x in value]
     if isinstance(value, tuple):
-        return tuple(copied(x) for x in value)
+        items = [copied(x) for x in value]
+        return type(value)._make(items) if is_named_tuple(value) else tuple(items)  # type: ignore[attr-defined]
     if isinstance(value, dict):
         return {key: copied(x) for key, x in value.items()}
     return value.__copy__() if isinstance(value, (values.Composite, StructInstance)) else value

@@ -401,32 +401,3 @@ def test_what_inspect_shows_has_the_value_of_now():
         set_global("G", value)
         run()
         assert f"{value}" in named.inspect("optimised")
-
-
-# --- what is refused ---
-
-
-class Config:
-    dt = 0.5
-
-    def __init__(self) -> None:
-        self.x = 1.0
-
-
-def test_attributes_of_objects_are_refused_and_static_takes_them():
-    config = Config()
-
-    @wp.kernel
-    def refused(y: wp.array(dtype=float)):
-        y[0] = config.x
-
-    @wp.kernel
-    def taken(y: wp.array(dtype=float)):
-        y[0] = wp.static(config.x) + Config.dt
-
-    y = np.zeros(1, np.float32)
-    with pytest.raises(wp.WarpCodegenTypeError, match=r"`config.x` is an attribute of a Config object"):
-        wp.launch(refused, dim=1, inputs=[y])
-    for config.x in (1.0, 5.0):
-        wp.launch(taken, dim=1, inputs=[y])
-        assert y[0] == 1.5
