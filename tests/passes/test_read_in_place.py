@@ -105,6 +105,16 @@ def columns(a: Matrix, b: Matrix, at: int):
     b[0, 0] = wp.tile_sum(wp.tile_transpose(t) * wp.float64(2.0))[0]
 
 
+@leaves(2, 1)
+def in_a_loop_that_reads(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a[at], shape=M, offset=at)
+    total = wp.float64(0.0)
+    for i in range(N - 2):
+        s = wp.tile_load(a[i], shape=M, offset=i)
+        total += t[i] * s[3] + s[5]
+    b[0, 0] = total
+
+
 def arguments(rows: int, one: bool) -> list[Any]:
     a = np.random.default_rng(3).normal(size=(rows, M))
     return [a, a if one else np.random.default_rng(4).normal(size=(N, M)), 1]
@@ -132,6 +142,51 @@ def test_compiled_code_agrees(kernel: Any, one: bool):
         run(before, [c, d, at], (1,))
         np.testing.assert_allclose(a, c, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(b, d, rtol=1e-12, atol=1e-14)
+
+
+@wp.kernel
+def sums_of_products(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a[at], shape=M, offset=at)
+    s = wp.tile_zeros(shape=65, dtype=wp.float64)
+    for m in range(65):
+        s[m] = a[1, m + 2] * t[m + 1] + a[2, m]
+    total = s[3] + s[5] * s[7]
+    for j in range(M):
+        total += t[j] * wp.float64(j)
+    b[0, 0] = total
+
+
+@wp.kernel
+def sums_in_order(a: Matrix, b: Matrix, at: int):
+    s = wp.tile_zeros(shape=65, dtype=wp.float64)
+    for m in range(65):
+        s[m] = a[1, m + 2] * wp.float64(2.0) + a[2, m]
+    total = s[3] + s[5] * s[7] + s[9] * s[11]
+    t = wp.tile_load(a[at], shape=M, offset=at)
+    for j in range(M):
+        total += t[j] * wp.float64(j)
+    b[0, 0] = total
+
+
+@wp.kernel
+def sums_of_rows(a: Matrix, b: Matrix, at: int):
+    t = wp.tile_load(a[at], shape=M, offset=at)
+    total = wp.float64(0.0)
+    for j in range(M):
+        s = wp.tile_load(a[j % 4], shape=M, offset=j)
+        total += t[j] * s[3] + s[5]
+    b[0, 0] = total
+
+
+@pytest.mark.parametrize("kernel", [sums_of_products, sums_in_order, sums_of_rows])
+@pytest.mark.parametrize("at", [0, 1])
+def test_reads_among_reads(kernel: Any, at: int):
+    """Elements of a tile that are read move the reads of another one, and are copied with them."""
+    a, b, _ = arguments(N, False)
+    wanted = np.zeros_like(b)
+    run(expanded(kernel), [a, wanted, at], (1,))
+    wp.launch_tiled(kernel, dim=1, inputs=[a, b, at], block_dim=64, options={"fuse_fp": False})
+    np.testing.assert_allclose(b[0, 0], wanted[0, 0], rtol=1e-12)
 
 
 @wp.kernel

@@ -114,6 +114,9 @@ class Reads:
             got = t.element_at(made, tuple(map(resolve, o.indices)))
         k = block.ops.index(o)
         block.ops[k : k + 1] = made.block.ops
+        self.users[o.x].remove(o)
+        if not self.users[o.x]:
+            del self.users[o.x]
         self.note(block, made.block.ops)
         return got
 

@@ -110,7 +110,6 @@ def read_in_place(f: Function) -> Function:
     reader = _Reader(f)
     for b in reversed([f.body, *reader.reads.owner]):  # the inner ones first
         reader.block(b)
-    substitute(f.body, reader.mapping)
     return f
 
 
@@ -126,23 +125,25 @@ class _Load(Frozen):
 class _Reader:
     def __init__(self, f: Function) -> None:
         self.reads = Reads(f)
-        self.mapping: dict[Value, Value] = {}
 
     def block(self, b: Block) -> None:
         """Read what loops of ``b`` load in place."""
-        padded = []
-        for load in self.loads(b):
-            if load.made.is_whole:
-                self.read(load)
-            else:
-                padded.append(load)
+        loads = self.loads(b)
+        whole = [load for load in loads if load.made.is_whole]
+        for load in whole:
+            self.read(load)
+        if 0 < len(whole) < len(loads):
+            loads = self.loads(b)  # ops have other places now, and elements that were read may read the other loads
+        padded = [load for load in loads if not load.made.is_whole]
         for group in reversed(list(_overlapping(padded))):  # the last one first, so that places stay
             self.version(b, group)
 
     def read(self, load: _Load) -> None:
-        """Load each element where it is read."""
-        for o in load.found:
-            self.mapping[o.result] = self.reads.replace(o, load.made)
+        """Load each element where it is read; nothing that looks at the code later finds what was there."""
+        blocks = dict.fromkeys(self.reads.block_of[o] for o in load.found)
+        mapping = {o.result: self.reads.replace(o, load.made) for o in load.found}
+        for b in blocks:
+            substitute(b, mapping)
 
     def loads(self, b: Block) -> list[_Load]:
         """What loops of ``b`` load, and nothing can overwrite before the last read."""
