@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -10,11 +11,15 @@ import numpy as np
 import pytest
 
 from tests.builtins.calls import Case, cases, empty, has_reference, kernel, reference, smooth
-from tests.interpreter import run
+from tests.interpreter import evaluate, run
+from tests.ir_builder import start
+from warp_like.builtins import powers
 from warp_like.builtins.spec import NoGradient
+from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.types import element_shape, float64, is_differentiable
 from warp_like.passes.ad.adjoint import differentiate, needs_expansion
+from warp_like.passes.dce import dce
 from warp_like.passes.expand import expand
 from warp_like.passes.pipeline import prepare
 
@@ -169,3 +174,20 @@ def test_a_discarded_value_sends_no_nan(case: Case) -> None:
         args.append(np.ascontiguousarray(np.broadcast_to(values.reshape(count, *[1] * (a.ndim - 1)), a.shape)))
     for got in gradients(case, args, empty(case.result, count)):
         assert got is None or np.array_equal(got, np.zeros_like(got)), str(got)
+
+
+def test_twice_a_half_is_the_whole() -> None:
+    def made(half: float, otherwise: float, doubles: bool) -> tuple[Function, list[str]]:
+        f, b = start("f", "func", (float64,), x=float64, g=float64, h=float64)
+        x, g, h = f.params
+        chosen = b.select(b.gt(x, 0.0), b.mul(g, b.mul(h, half)), b.constant(otherwise, float64))
+        b.yield_(powers.twice(b, chosen) if doubles else b.add(chosen, chosen))
+        f = dce(f)
+        return f, [o.fn for o in f.body.walk() if isinstance(o, ops.Apply)]
+
+    numbers = [0.0, -0.0, 1.5, -3.0, 2.0**-500, 2.0**1000, INF, -INF, NAN]
+    for half, otherwise, fewer in ((0.5, 0.0, True), (0.25, 0.0, False), (0.5, 1.0, False)):
+        (f, found), (g, plain) = made(half, otherwise, True), made(half, otherwise, False)
+        assert found == (["gt", "mul", "where"] if fewer else plain)
+        for args in itertools.product(numbers, repeat=3):
+            np.testing.assert_array_equal(evaluate(f, args), evaluate(g, args))

@@ -232,6 +232,31 @@ def test_a_root_is_zero_where_its_argument_is(t: Any) -> None:
     assert "x" not in [a.hint for a in kept.op.args]
 
 
+def _slope(b: Emitter, x: Value, c: Value, test: str = "gt", other: bool = False) -> Value:
+    zero = b.constant(0.0, x.type)
+    inner = b.select(b.eq(c if other else x, zero), zero, b.div(1.0, x))
+    return b.select(b.apply(test, x, zero), b.mul(inner, c), zero)
+
+
+@pytest.mark.parametrize("t", [float32, float64])
+def test_what_is_chosen_for_zero_is_not_needed_for_positive_numbers(t: Any) -> None:
+    _, f = folded(_slope, x=t, c=t)
+    assert not [o for o in f.body.walk() if isinstance(o, ops.Apply) and o.fn == "eq"]
+    _, g = folded(lambda b, x: b.select(b.gt(x, 0.0), b.select(b.eq(x, -0.0), b.constant(7.0, t), x), x), x=t)
+    assert not [o for o in g.body.walk() if isinstance(o, ops.Apply) and o.fn == "eq"]
+    unfolded, b = start("f", "func", (), x=t, c=t)
+    b.yield_(_slope(b, *unfolded.params))
+    unfolded.results = (t,)
+    numbers = [np.dtype(str(t)).type(v) for v in (*FLOATS, math.nan, 1e-45)]
+    with np.errstate(all="ignore"):
+        for x in numbers:
+            for c in numbers:
+                np.testing.assert_array_equal(evaluate(f, [x, c]), evaluate(unfolded, [x, c]))
+    assert stays(lambda b, x, c: _slope(b, x, c, other=True), x=t, c=t)
+    assert stays(lambda b, x, c: _slope(b, x, c, "ge"), x=t, c=t)
+    assert stays(lambda b, x, c: _slope(b, x, c, "lt"), x=t, c=t)
+
+
 def test_casts_that_lose_nothing_cancel() -> None:
     assert folded(lambda b, i: b.cast(b.cast(i, int64), int32), i=int32)[0].hint == "i"
     assert folded(lambda b, i: b.cast(b.cast(i, int32), uint8), i=uint8)[0].hint == "i"

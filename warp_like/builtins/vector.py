@@ -14,6 +14,7 @@ from warp_like.builtins.emit import Emitter, vec_type
 from warp_like.builtins.loops import fold, scan, tabulate
 from warp_like.builtins.operators import COMPARISON, STEPS, total_of_products
 from warp_like.builtins.patterns import V3S, VF, F, MatOf, S, V, VecOf
+from warp_like.builtins.powers import twice
 from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, NoGradient, builtin
 from warp_like.ir.core import Value
@@ -54,7 +55,7 @@ def _cross(b: Emitter, x: Value, y: Value) -> Value:
 
 def _dot_adjoint(b: Emitter, g: Value, out: Value, x: Value, y: Value) -> Adjoints:
     if x is y:
-        return b.mul(x, b.add(g, g)), None
+        return b.mul(x, twice(b, g)), None
     return b.mul(y, g), b.mul(x, g)
 
 

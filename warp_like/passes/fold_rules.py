@@ -148,6 +148,29 @@ def _where(b: Emitter, o: ops.Apply) -> Value | None:
         return x
     if ops.constant_value(x) is True and ops.constant_value(y) is False:
         return _keeps(cond, o)
+    return _where_positive(b, o)
+
+
+def _where_positive(b: Emitter, o: ops.Apply) -> Value | None:
+    """What is chosen where ``v > 0``, or a factor of it, need not be another value where ``v == 0``."""
+    cond, x, y = o.args
+    if not (isinstance(cond.op, ops.Apply) and cond.op.fn == "gt" and _is(cond.op.args[1], 0)):
+        return None
+    v = cond.op.args[0]
+    chosen = _unless_zero(x, v)
+    with at(o.loc):
+        if chosen is None and isinstance(x.op, ops.Apply) and x.op.fn == "mul":
+            factors = [_unless_zero(a, v) for a in x.op.args]
+            if any(a is not None for a in factors):
+                chosen = b.mul(*(a if a is not None else given for a, given in zip(factors, x.op.args, strict=True)))
+        return None if chosen is None else b.select(cond, chosen, y)
+
+
+def _unless_zero(x: Value, v: Value) -> Value | None:
+    """What ``x`` is where ``v`` is not 0, if it has another value there."""
+    match x.op:
+        case ops.Apply(fn="where", args=(Value(op=ops.Apply(fn="eq", args=(a, zero))), _, other)):
+            return other if a is v and _is(zero, 0) else None
     return None
 
 

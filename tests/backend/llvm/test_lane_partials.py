@@ -9,6 +9,9 @@ import pytest
 
 import warp_like as wp
 from tests.backend.running import Kernel, Runtime
+from warp_like.backend.llvm.entry import lower_entry
+from warp_like.backend.llvm.lane_partials import find_additions
+from warp_like.backend.llvm.summed_products import find_products
 from warp_like.backend.target import Options, host_target
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
@@ -131,3 +134,89 @@ def test_elements_that_threads_and_lanes_share(n: int, deterministic: bool, monk
         tape.zero()
         tape.backward(out)
         np.testing.assert_array_equal(p.grad.numpy(), 4 * (n * points - points.sum(axis=0)))
+
+
+def sharing(dtype: Any, vec: Any) -> Any:
+    """Return a kernel whose products are summed over the threads and in each."""
+
+    @wp.kernel(module="unique")
+    def shares(x: wp.array(dtype=dtype), out: wp.array2d(dtype=vec), total: wp.array(dtype=dtype)):
+        i = wp.tid()
+        v, added, less, turned = vec(dtype(2)), vec(), vec(), vec()
+        v[0] = x[i]
+        greatest = dtype(0)
+        for k in range(out.shape[1]):
+            p = v * (x[i] + dtype(k))
+            wp.atomic_add(out, 0, k, p)
+            added = p + added
+            less = less - p
+            turned = turned + -p
+            q = v * (x[i] - dtype(k))
+            wp.atomic_add(out, 1, k, q)  # others than additions take this product
+            greatest = wp.max(greatest, q[0])
+            turned = q - turned
+        both = added - less + turned
+        total[i] = greatest + both[0] - both[1]
+
+    return shares
+
+
+@pytest.mark.parametrize("dtype", [wp.float32, wp.float64])
+@pytest.mark.parametrize("fuse_fp", [True, False])
+def test_products_that_are_summed_twice(dtype: Any, fuse_fp: bool) -> None:
+    vec, number = wp.types.vector(2, dtype), np.dtype(dtype.__name__)
+    f = in_lanes(sharing(dtype, vec))
+    if f.schedule.lanes == 1:
+        pytest.skip("this processor has no vectors")
+    options = Options(contiguous=True, sums=(1,), fuse_fp=fuse_fp)
+    sums = {o.value.op for o in find_additions(f)}
+    assert [v.hint for v in find_products(f, sums)] == ["p"]
+    fused = lower_entry(f, host_target(), options).text.count("@llvm.fmuladd")
+    assert fused > 6 if fuse_fp else fused == 0  # three additions of two components
+    compiled = Kernel(f, options, Runtime(partials=True))
+    for n in (0, 1, f.schedule.lanes + 3, 6 * f.schedule.lanes):
+        x = np.random.default_rng(n).integers(-4, 5, n).astype(number)
+        out, total = np.zeros((2, 5, 2), number), np.zeros(n, number)
+        compiled([x, out, total], (n,))
+        compiled.runtime.add_partials()
+        v = np.stack([x, np.full(n, 2.0)], axis=1).astype(float)
+        greatest, sums, turned = np.zeros(n), np.zeros((n, 2)), np.zeros((n, 2))
+        for k in range(5):
+            p, q = v * (x[:, None] + k), v * (x[:, None] - k)
+            np.testing.assert_array_equal(out[:, k], [p.sum(axis=0), q.sum(axis=0)])
+            sums, turned, greatest = sums + 2 * p, q - (turned - p), np.maximum(greatest, q[:, 0])
+        both = sums + turned
+        np.testing.assert_array_equal(total, greatest + both[:, 0] - both[:, 1])
+
+
+def energy(dtype: Any) -> Any:
+    """Return a kernel that sums the inverse distances of all pairs."""
+    vec = wp.types.vector(3, dtype)
+
+    @wp.kernel(module="unique")
+    def inverse_distances(points: wp.array(dtype=vec), softening: dtype, out: wp.array(dtype=dtype)):
+        i = wp.tid()
+        total = dtype(0)
+        for j in range(points.shape[0]):
+            d = points[j] - points[i]
+            total += dtype(1) / wp.sqrt(wp.dot(d, d) + softening)
+        wp.atomic_add(out, 0, total)
+
+    return inverse_distances
+
+
+@pytest.mark.parametrize("dtype", [wp.float32, wp.float64])
+def test_gradients_of_inverse_distances(dtype: Any) -> None:
+    kernel, number = energy(dtype), np.dtype(dtype.__name__)
+    for n, softening in ((0, 0.01), (1, 0.0), (65, 0.01), (511, 0.0)):
+        points = np.random.default_rng(n).normal(size=(n, 3)).astype(number)
+        p = wp.array(points, dtype=wp.types.vector(3, dtype), requires_grad=True)
+        out = wp.zeros(1, dtype=dtype, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(kernel, dim=n, inputs=[p, softening], outputs=[out])
+        tape.backward(grads={out: wp.array([-0.5], dtype=dtype)})
+        d = points.astype(float)[:, None] - points
+        square = (d * d).sum(axis=2) + softening
+        weights = np.where(square > 0.0, square, np.inf) ** -1.5  # where two points are one, the gradient is 0
+        wanted, most = (weights[:, :, None] * d).sum(axis=1), (weights[:, :, None] * abs(d)).sum(axis=1)
+        assert (abs(p.grad.numpy() - wanted) <= 40 * np.finfo(number).eps * most + 1e-30).all()

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 from warp_like.backend.llvm import memory
-from warp_like.backend.llvm.lanes import masked
+from warp_like.backend.llvm.lanes import full_mask, masked
 from warp_like.backend.llvm.shuffle import split
+from warp_like.backend.llvm.summed_products import multiply_add
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
@@ -106,14 +107,23 @@ def add_vector(lowering: Lowering, o: ops.Atomic) -> None:
     assert isinstance(made.x.type, Lanes)
     assert array.partials is not None
     place = memory.element_address(w, array.partials, lowering.indices(o.array, array.partials, o.indices))
-    values = zip(leaves(array.type.dtype), leaves(made.x.type), lowering.scalars(made.x), strict=True)
-    for (one, offset), (t, _), x in values:
+    mask = lowering.scalar(made.mask[0]) if made.mask else full_mask(made.x.type.width)
+    fuses = made.x in lowering.summed_products and mask == full_mask(made.x.type.width)
+    registers = lowering.factors(made.x) if fuses else [lowering.scalars(made.x)]
+    for (one, offset), (t, _), *xs in zip(leaves(array.type.dtype), leaves(made.x.type), *registers, strict=True):
         assert isinstance(t, LaneScalar)
-        if made.mask:
-            x = masked(w, "add", t, x, lowering.scalar(made.mask[0]))
         narrow = LaneScalar(one.kind, one.bits, array.partials.lanes)
+        pieces = [split(w, t, masked(w, "add", t, x, mask), narrow.width) for x in xs]
         at = memory.component_address(w, place, offset * narrow.width)
-        _add(w, o.kind, narrow, at, _folded(w, narrow, split(w, t, x, narrow.width)), array)
+        total = _sum_of_products(w, narrow, *pieces) if fuses else _folded(w, narrow, *pieces)
+        _add(w, o.kind, narrow, at, total, array)
+
+
+def _sum_of_products(w: Writer, t: LaneScalar, a: Sequence[str], b: Sequence[str]) -> str:
+    total = w.op(f"fmul {w.fp}{register_type(t)} {a[0]}, {b[0]}")
+    for x, y in zip(a[1:], b[1:], strict=True):
+        total = multiply_add(w, t, x, y, total)
+    return total
 
 
 def _folded(w: Writer, t: LaneScalar, pieces: Sequence[str]) -> str:

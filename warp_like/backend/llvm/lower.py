@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from warp_like.analysis.intervals import type_range
 from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
-from warp_like.backend.llvm import lane_partials, lane_sums, lanes, memory, neighbours, runtime_calls, warp
+from warp_like.backend.llvm import (
+    lane_partials,
+    lane_sums,
+    lanes,
+    memory,
+    neighbours,
+    runtime_calls,
+    summed_products,
+    warp,
+)
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
@@ -93,6 +102,7 @@ class Lowering:
         self._shared_addresses: dict[Op, str] = {}  # CUDA's
         self.neighbours: dict[Op, neighbours.Group] = {}
         self._summed: set[Op | None] = set()  # sums over lanes whose vectors are added
+        self.summed_products: set[Value] = set()
         self.slots = Slots()
         self.wide: list[dict[Value, str]] = [{}]  # indices in 64 bits, by the block that they are known in
 
@@ -163,6 +173,8 @@ class Lowering:
         if any(isinstance(rep, ArrayRef) and rep.partials for rep in self._reps.values()):
             found = (o for o in lane_partials.find_additions(f) if self.array(o.array).partials)
             self._summed = {o.value.op for o in found}
+            if self.w.options.fuse_fp:
+                self.summed_products = summed_products.find_products(f, self._summed)
         self.block(f.body, [])
 
     def block(self, b: Block, params: Sequence[tuple[Value, Rep]]) -> list[Rep]:
@@ -348,10 +360,29 @@ class Lowering:
         if is_counted_from_end(o) and isinstance(o.result.type, Scalar) and not self.w.target.is_gpu:
             self.bind(o.result, (self._counted_from_end(o),))
             return
+        if self.summed_products and (added := summed_products.added_product(o, self.summed_products)):
+            self._add_product(o, *added)
+            return
         made = quotient_by_roots(self.w, o, self.scalar)
         if made is None and len(self.wide) > 2:  # in a loop, where the inverse may be known in front of it
             made = quotient_by_uniform(self.w, o, self.scalar)
         self.bind(o.result, (made,) if made else apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
+
+    def _add_product(self, o: ops.Apply, product: Value, other: Value, subtracts: bool) -> None:
+        scalars = [t for t, _ in leaves(o.result.type)]
+        parts = zip(scalars, *self.factors(product), self.scalars(other), strict=True)
+        made = []
+        for t, a, b, c in parts:
+            assert isinstance(t, LaneScalar)
+            factor = self.w.op(f"fneg {register_type(t)} {a}") if subtracts else a
+            made.append(summed_products.multiply_add(self.w, t, factor, b, c))
+        self.bind(o.result, tuple(made))
+
+    def factors(self, product: Value) -> list[tuple[str, ...]]:
+        """Return the registers of both factors for each component of a product."""
+        assert isinstance(product.op, ops.Apply)
+        n = len(self.scalars(product))
+        return [x if len(x) == n else x * n for x in map(self.scalars, product.op.args)]
 
     def _counted_from_end(self, o: ops.Apply) -> str:
         """An index: by a branch, which costs less than a select, since hardly any index is negative."""
