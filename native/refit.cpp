@@ -38,6 +38,14 @@ void stream(float* to, Four x) {
 #endif
 }
 
+// Asks for the memory of nodes that are fitted soon.
+constexpr int32_t kNodesAhead = 64, kWideAhead = 4;
+void fetch(const BinaryNode* node) { __builtin_prefetch(node, 1); }
+void fetch(const WideNode* node) {
+    const char* lines = reinterpret_cast<const char*>(node);
+    for (size_t at = 0; at < sizeof *node; at += 64) __builtin_prefetch(lines + at, 1);
+}
+
 // Lets other threads see what was streamed before they see what is written after.
 void finish_streams() {
 #ifdef __SSE2__
@@ -67,7 +75,10 @@ class Fitter {
     // Fits the nodes [begin, end). Parents take their children from those that were fitted or skipped last.
     void fit(int32_t begin, int32_t end) {
         float (*top)[8] = top_;
-        for (int32_t i = end - 1; i >= begin; --i) top = fit(nodes_[i], top);
+        for (int32_t i = end - 1; i >= begin; --i) {
+            fetch(nodes_ + std::max(i - kNodesAhead, begin));
+            top = fit(nodes_[i], top);
+        }
         top_ = top;
     }
     // Takes a node that is fitted, in place of its subtree.
@@ -345,7 +356,10 @@ bool fit_trees(const FaceTrees& trees) {
                         trees.order, found.data());
             Fitter(trees.nodes, found.data(), part.first).fit(part.begin, part.end);
             stream_boxes(trees.boxes + 6 * part.first, found.data(), count);
-            for (int32_t i = part.wide_begin; i < part.wide_end; ++i) trees.fit(trees.wide[i]);
+            for (int32_t i = part.wide_begin; i < part.wide_end; ++i) {
+                fetch(trees.wide + std::min(i + kWideAhead, part.wide_end - 1));
+                trees.fit(trees.wide[i]);
+            }
         }
         finish_streams();
     };

@@ -38,30 +38,64 @@ inline V largest(const V* edge) {
 
 inline V minus(V a, V b, V c, V d) { return _mm256_sub_ps(_mm256_mul_ps(a, b), _mm256_mul_ps(c, d)); }
 
-// Faces without area beside their longest edge, as `mark_degenerate` has them, in the same order of operations.
-inline V degenerate(const V* p) {
+// Edges of faces: from the first corner to the second and to the third, and between these.
+struct Edges {
     V e[3], f[3], g[3];
-    for (int k = 0; k < 3; ++k) {
-        e[k] = _mm256_sub_ps(p[3 + k], p[k]), f[k] = _mm256_sub_ps(p[6 + k], p[k]);
-        g[k] = _mm256_sub_ps(p[6 + k], p[3 + k]);
-    }
-    const __m256i bits = _mm256_castps_si256(larger(largest(e), largest(f)));
+};
+
+// Makes the longer of the first two edges about 1 long, by a power of 2: `scale_of` in refit.cpp.
+void scale(Edges& edges) {
+    const __m256i bits = _mm256_castps_si256(larger(largest(edges.e), largest(edges.f)));
     const __m256i exponent = _mm256_and_si256(bits, _mm256_set1_epi32(0x7F800000));
-    const V scale = _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_set1_epi32(0x7F000000), exponent));
+    const V by = _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_set1_epi32(0x7F000000), exponent));
     for (int k = 0; k < 3; ++k) {
-        e[k] = _mm256_mul_ps(e[k], scale), f[k] = _mm256_mul_ps(f[k], scale), g[k] = _mm256_mul_ps(g[k], scale);
+        edges.e[k] = _mm256_mul_ps(edges.e[k], by), edges.f[k] = _mm256_mul_ps(edges.f[k], by);
+        edges.g[k] = _mm256_mul_ps(edges.g[k], by);
     }
+}
+
+// Whether faces have no area beside their longest edge, of which it gives the square.
+inline V without_area(const Edges& edges, V* longest) {
+    const V *e = edges.e, *f = edges.f, *g = edges.g;
     const V ee = sum(square(e[0]), square(e[1]), square(e[2])), ff = sum(square(f[0]), square(f[1]), square(f[2]));
     const V gg = sum(square(g[0]), square(g[1]), square(g[2]));
     const V x = minus(e[1], f[2], e[2], f[1]), y = minus(e[2], f[0], e[0], f[2]), z = minus(e[0], f[1], e[1], f[0]);
-    const V longest = larger(larger(ee, ff), gg);
-    const V least = _mm256_mul_ps(_mm256_mul_ps(all(1.0e-12f), longest), longest);
+    *longest = larger(larger(ee, ff), gg);
+    const V least = _mm256_mul_ps(_mm256_mul_ps(all(1.0e-12f), *longest), *longest);
     return _mm256_cmp_ps(sum(square(x), square(y), square(z)), least, _CMP_NGT_UQ);
 }
 
-// Asks for the corners' numbers of faces that come soon: some of a block's, as there are not always 8.
-inline void prefetch(const wl::Corners& mesh, const int32_t* order) {
-    for (int k = 0; k < 6; ++k) __builtin_prefetch(mesh.indices + 3 * int64_t{order[k]});
+// Faces without area beside their longest edge, as `mark_degenerate` has them, in the same order of operations. Powers
+// of 2 change no result while all products that count are normal floats, and none is infinite. One that counts is at
+// least a 2^26th of the least area, so edges from 3.2e-5 to 1e9 need no scale.
+inline V degenerate(const V* p) {
+    Edges edges;
+    for (int k = 0; k < 3; ++k) {
+        edges.e[k] = _mm256_sub_ps(p[3 + k], p[k]), edges.f[k] = _mm256_sub_ps(p[6 + k], p[k]);
+        edges.g[k] = _mm256_sub_ps(p[6 + k], p[3 + k]);
+    }
+    V longest, found = without_area(edges, &longest);
+    const V large = _mm256_cmp_ps(longest, all(1.0e-9f), _CMP_GT_OQ);
+    const V small = _mm256_cmp_ps(longest, all(1.0e18f), _CMP_LT_OQ);
+    if (__builtin_expect(_mm256_movemask_ps(_mm256_and_ps(large, small)) != 255, 0)) {
+        scale(edges);
+        found = without_area(edges, &longest);
+    }
+    return found;
+}
+
+// Asks for the corners' numbers of faces that come soon: a block's, if it is full.
+inline void fetch_faces(const wl::Corners& mesh, const int32_t* order) {
+#pragma GCC unroll 8
+    for (int k = 0; k < wl::kWide; ++k) __builtin_prefetch(mesh.indices + 3 * int64_t{order[k]});
+}
+
+// Asks for the first corners of faces that come soon. The others are mostly near.
+inline void fetch_points(const wl::Corners& mesh, const int32_t* order) {
+#pragma GCC unroll 8
+    for (int k = 0; k < wl::kWide; ++k) {
+        __builtin_prefetch(mesh.points + 3 * int64_t{mesh.indices[3 * int64_t{order[k]}]});
+    }
 }
 
 // Takes the corners of a block's faces, and finds their boxes. Eight are written, and a number more.
@@ -117,12 +151,13 @@ extern "C" {
 
 void wl_fill_blocks(wl::FaceBlock* blocks, const int32_t* starts, int32_t begin, int32_t end, const wl::Corners* mesh,
                     const int32_t* order, float* boxes) {
-    constexpr int32_t kAhead = 8 * wl::kWide;
+    constexpr int32_t kPoints = 4 * wl::kWide, kFaces = 8 * wl::kWide;  // how far ahead memory is asked for
     const wl::Corners of = *mesh;
-    const int32_t stop = starts[end];
+    const int32_t stop = starts[end] - wl::kWide;
     for (int32_t b = begin; b < end; ++b) {
         const int32_t first = starts[b];
-        if (first + kAhead + wl::kWide < stop) wl::prefetch(of, order + first + kAhead);
+        if (first + kFaces < stop) wl::fetch_faces(of, order + first + kFaces);
+        if (first + kPoints < stop) wl::fetch_points(of, order + first + kPoints);
         float* to = boxes + 6 * int64_t{first - starts[begin]};
         wl::fill(blocks[b], of, order + first, starts[b + 1] - first, to);
     }

@@ -123,3 +123,41 @@ def test_a_refit_stays_within_its_arrays(edge):
         bvh.refit()
         require_fitted(bvh._tree, *boxes_of_faces(points, indices))
         require_blocks(mesh, points, indices)
+
+
+def thin_faces(count=400):
+    """Return the corners of triangles with hardly any area: about a millionth of the square of their longest edge."""
+    rng = np.random.default_rng(4)
+    corners = rng.normal(size=(count, 3, 3))
+    edge = corners[:, 1] - corners[:, 0]
+    side = np.cross(edge, rng.normal(size=edge.shape))
+    side *= np.linalg.norm(edge, axis=1, keepdims=True) / np.linalg.norm(side, axis=1, keepdims=True)
+    corners[:, 2] = corners[:, 0] + rng.random((count, 1)) * edge + rng.uniform(0.5e-6, 1.5e-6, (count, 1)) * side
+    corners -= corners[:, :1]  # so that rounding keeps their areas
+    return corners.astype(np.float32)
+
+
+def without_area(corners):
+    """Return which faces count as degenerate, in float32 as the native code has it."""
+    p, q, r = corners.swapaxes(0, 1)
+    edges = np.stack([q - p, r - p, r - q])
+    edges = np.ldexp(edges, 1 - np.frexp(np.abs(edges[:2]).max((0, 2)))[1][:, None])
+    (ex, ey, ez), (fx, fy, fz), _ = edges.swapaxes(1, 2)
+    x, y, z = edges.transpose(2, 0, 1) ** 2
+    longest = (x + y + z).max(0)
+    x, y, z = ey * fz - ez * fy, ez * fx - ex * fz, ex * fy - ey * fx
+    return ~(x * x + y * y + z * z > np.float32(1.0e-12) * longest * longest)
+
+
+def test_which_faces_are_degenerate_does_not_depend_on_their_size():
+    corners = thin_faces()
+    expected = without_area(corners)
+    assert 100 < expected.sum() < 300
+    for sizes in (0, -20, -15, -60, 29, 31, 60, np.arange(len(corners)) % 120 - 60):
+        scaled = np.ldexp(corners, np.broadcast_to(sizes, len(corners))[:, None, None])
+        mesh = wp.Mesh(
+            wp.array(scaled.reshape(-1, 3), dtype=wp.vec3), wp.array(np.arange(3 * len(scaled), dtype=np.int32))
+        )
+        numbers = mesh._faces.blocks.numpy().reshape(-1, 10, 8)[:, 9].view(np.int32)
+        marked = np.isin(np.arange(len(scaled)), ~numbers[numbers != np.iinfo(np.int32).min])
+        np.testing.assert_array_equal(marked, expected, str(sizes))
