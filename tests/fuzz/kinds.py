@@ -24,6 +24,7 @@ from tests.fuzz.numbers import numbers
 from tests.fuzz.parts import parts
 from tests.fuzz.program import Program
 from tests.fuzz.reused import control
+from tests.fuzz.rows import rows
 from tests.fuzz.sums import sums
 from tests.fuzz.threads import threads
 from tests.fuzz.tile_blocks import tile_blocks
@@ -38,6 +39,7 @@ GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
     "edges": edges,
     "sums": sums,
     "threads": threads,
+    "rows": rows,
     "parts": parts,
     "gradients": gradients,
     "vectors": vectors,
@@ -62,6 +64,7 @@ CHECKS = {
     "graphs": "tests.runtime.launching.random_graphs:check",
     "textures": "tests.runtime.geometry.random_texture_tapes:check",
     "loops": "tests.passes.spmd.random_loops:check",
+    "joined": "tests.passes.spmd.random_rows:check",
     "blocks": "tests.passes.random_blocks:check",
     "matrices": "tests.sparse.random_matrices:check",
 }

@@ -28,6 +28,7 @@ PROGRAMS = {
     "edges": 48,
     "sums": 48,
     "threads": 24,
+    "rows": 12,
     "parts": 9,
     "gradients": 6,
     "vectors": 12,

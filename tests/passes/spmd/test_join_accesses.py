@@ -9,7 +9,8 @@ import warp_like as wp
 from tests.backend.running import Kernel
 from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
-from tests.long_tail import crossed, name
+from tests.long_tail import crossed, name, tail
+from tests.passes.spmd import random_rows
 from warp_like.backend.target import Options
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
@@ -167,3 +168,8 @@ def test_what_is_left():
         assert not in_lanes(kernel, 4)[2], kernel.key
     _, wide, _ = in_lanes(overlapping, 4)
     assert not any(isinstance(o, ops.StoreConsecutive) and len(o.values) == 4 for o in wide.body.walk())
+
+
+@pytest.mark.parametrize("seed", [8, *(tail(first) for first in range(24, 240, 8))])
+def test_random_rows(seed: int):
+    assert sum(random_rows.check(k) for k in range(seed, seed + 8)) > 0
