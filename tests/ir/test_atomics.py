@@ -128,6 +128,7 @@ OTHERS = {
     ("analysis/ranges.py", "ops.LaneReduce(kind='min' | 'max' | 'last', x=x)"): "reductions that give one of the lanes",
     ("backend/llvm/block.py", "add, min, max"): "how the builtins of blocks and warps combine",
     ("backend/llvm/neighbours.py", "o.kind == 'add'"): "additions alone can be shifted against each other",
+    ("backend/llvm/summed_products.py", "add, sub"): "the operators that are fused with products",
     ("backend/llvm/simt.py", "sub, add, xor"): "how a lane's number changes in a shuffle",
     ("backend/llvm/instructions.py", "and, or, xor"): "the instructions of `bit_and` and its like",
     ("builtins/blocks.py", "min, max"): "the builtins of blocks and warps",

@@ -225,7 +225,7 @@ class LaneGrid(CpuGrid):
         whole = w.op(f"sub nsw i64 {high}, {lanes}")
         if self.whole_vectors:
             whole = w.select(self.whole_vectors, "i64", whole, "-1", "i1")
-        if self.straight:
+        if self.straight and not self.whole_vectors:
             t = self._rotated(low, whole, outer)
             if remainder is self.f:  # then fewer threads are left than a vector has
                 w.branch(w.op(f"icmp slt i64 {t}, {high}"), "masked", target)
