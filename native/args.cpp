@@ -132,14 +132,21 @@ bool pack_value(const Param& param, PyObject* object, uint8_t* out, const char**
 
 namespace {
 
+constexpr long kAnySpan = -1;  // ends the spans of the first axes: along those that follow, threads may be far apart
+
 bool read_spans(PyObject* spans, Param* param) {
     Ref items(PySequence_Fast(spans, "a parameter's spans are a sequence of ints"));
     if (!items) return false;
-    if (PySequence_Fast_GET_SIZE(items.get()) != param->ndim) {
-        PyErr_SetString(PyExc_ValueError, "a parameter has a span for each of its dimensions");
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
+    const long last = count ? PyLong_AsLong(PySequence_Fast_GET_ITEM(items.get(), count - 1)) : 0;
+    if (last == -1 && PyErr_Occurred()) return false;
+    param->shares_rows = last == kAnySpan;
+    param->span_count = static_cast<int32_t>(count) - param->shares_rows;
+    if (param->shares_rows ? !param->span_count || count > kMaxDims : count != param->ndim) {
+        PyErr_SetString(PyExc_ValueError, "a parameter has a span for each of its dimensions, or for the first axes");
         return false;
     }
-    for (int i = 0; i < param->ndim; ++i) {
+    for (int i = 0; i < param->span_count; ++i) {
         const long span = PyLong_AsLong(PySequence_Fast_GET_ITEM(items.get(), i));
         if (span == -1 && PyErr_Occurred()) return false;
         if (span < 0 || span > INT32_MAX) {

@@ -13,8 +13,9 @@ namespace {
 
 constexpr int64_t kAlwaysWorth = 1 << 20;      // bytes of copies that never matter
 constexpr int64_t kBytesPerKernelThread = 16;  // beyond that: what a kernel thread's atomics would cost
-constexpr int64_t kChunksPerThread = 4;  // chunks that have to be left for each OS thread where halos make them long
-constexpr int64_t kMaxHaloLanes = 64;    // halos are made whole vectors
+constexpr int64_t kChunksPerThread = 4;    // chunks that have to be left for each OS thread where halos make them long
+constexpr int64_t kSmallCopies = 1 << 16;  // bytes of copies that take less time than to wait for the halos of rows
+constexpr int64_t kMaxHaloLanes = 64;      // halos are made whole vectors
 
 struct View {
     char* data;
@@ -71,9 +72,11 @@ int64_t reach(const Param& param, const int64_t* dims) {
     int64_t total = 0, stride = 1;
     for (int i = kMaxDims - 1; i >= 0; --i) {
         int64_t step = 0;
-        if (i < param.ndim) {
-            const int64_t apart = i == param.ndim - 1 ? 1 : stride;  // the last index counts through what is left
+        if (i < param.span_count) {
+            const bool is_last = i == param.span_count - 1;
+            const int64_t apart = is_last && !param.shares_rows ? 1 : stride;  // it counts through what is left
             if (__builtin_mul_overflow(param.spans[i], apart, &step)) return -1;
+            if (is_last && param.shares_rows && __builtin_add_overflow(step, stride - 1, &step)) return -1;
         }
         if (__builtin_add_overflow(total, step, &total) || __builtin_mul_overflow(stride, dims[i], &stride)) return -1;
     }
@@ -121,6 +124,7 @@ SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_
                   bool deterministic) {
     SumPlan plan{true, false, 0};
     int64_t copied = 0, halo_bytes = 0;
+    bool shares_rows = false;
     for (const int i : signature.non_atomic) {
         const Param& param = signature.params[static_cast<size_t>(i)];
         const View sum = view_of(param, block);
@@ -128,6 +132,7 @@ SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_
         if (!param.sums) continue;
         if (param.has_halo) {
             halo_bytes += sum.bytes;
+            shares_rows = shares_rows || param.shares_rows;
             const int64_t apart = reach(param, dims);
             plan.halo = apart < 0 || plan.halo < 0 ? -1 : apart > plan.halo ? apart : plan.halo;
         } else {
@@ -136,7 +141,8 @@ SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_
         }
     }
     const int64_t room = deterministic ? 0 : count / (kChunksPerThread * thread_count());
-    if (plan.halo < 0 || 2 * (plan.halo + kMaxHaloLanes) > room) {
+    const bool small = shares_rows && halo_bytes <= kSmallCopies;
+    if (plan.halo < 0 || small || plan.halo > room || 2 * (plan.halo + kMaxHaloLanes) > room) {
         plan.halo = 0;
         plan.copies = plan.copies || halo_bytes > 0;
         copied += halo_bytes;

@@ -1,6 +1,7 @@
 // Sums: arrays that a kernel only adds to. A kernel's plain (not atomic) variant may run on several OS threads
 // when each has a copy of these arrays of its own; the copies are added up when all have finished. Where every kernel
-// thread adds near its own index, no copy is needed: chunks are kept apart by halos (chunks.h).
+// thread adds near its own index, or into rows near its own, no copy is needed: chunks are kept apart by halos
+// (chunks.h).
 #pragma once
 
 #include <memory>

@@ -16,6 +16,7 @@ import pytest
 
 from tests.native import support as s
 from tests.native.support import native, torch
+from warp_like.base.contract import ParamFlag
 
 
 class Vec3(native.Value):
@@ -305,6 +306,18 @@ def test_dispatcher_is_collected() -> None:
 def test_bad_parameters(bad: object) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError)):
         native.Dispatcher(s.spec(params=bad, device=None))
+
+
+def test_spans_are_of_each_dimension_or_of_the_first_axes() -> None:
+    def made(*spans: int) -> Any:
+        summed = ("x", 0, s.F32, 2, ParamFlag.SUMS | ParamFlag.WRITES, None, spans)
+        return native.Dispatcher(s.spec(params=[summed], device=None))
+
+    for right in ((0, 3), (2, -1), (0, 1, -1)):
+        made(*right)
+    for wrong in ((), (1,), (-1,), (0, -2), (-1, 0), (0, 1, 2), (0,) * 8 + (-1,)):
+        with pytest.raises(ValueError, match="span"):
+            made(*wrong)
 
 
 @pytest.mark.parametrize(

@@ -121,3 +121,122 @@ def test_a_grid_of_more_dimensions_than_the_kernel_has() -> None:
         np.testing.assert_array_equal(out, expected)
     finally:
         wp.config.num_threads = 0
+
+
+# --- rows: the first indices are the thread's own, the others anything ------------------------------------------------
+
+
+@wp.kernel
+def into_rows(x: wp.array2d(dtype=wp.int64), out: wp.array2d(dtype=wp.int64), total: wp.array(dtype=wp.int64)):
+    i, j = wp.tid()
+    v = x[i, j]
+    out[i, int(v % wp.int64(out.shape[1]))] += v
+    if j % 3 == 0:
+        wp.atomic_sub(out, i + 2, (7 * j + 1) % out.shape[1], wp.int64(j))
+    total[i] += v
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9000), (5000, 1), (3000, 37), (24, 5000), (2, 70_001)])
+def test_rows_that_threads_share(threads: int, shape: tuple[int, int]) -> None:
+    x = RNG.integers(0, 2**40, shape)
+    out, total = np.zeros((shape[0] + 2, 61), np.int64), np.zeros(shape[0], np.int64)
+    for _ in range(3):
+        wp.launch(into_rows, dim=shape, inputs=[x, out, total])
+    expected = np.zeros_like(out)
+    i, j = np.indices(shape)
+    np.add.at(expected, (i, x % 61), x)
+    j = j[:, ::3]
+    np.subtract.at(expected, (i[:, ::3] + 2, (7 * j + 1) % 61), j)
+    np.testing.assert_array_equal(out, 3 * expected)
+    np.testing.assert_array_equal(total, 3 * x.sum(1))
+
+
+@wp.kernel
+def into_parts(
+    x: wp.array3d(dtype=wp.int32),
+    planes: wp.array2d(dtype=wp.int32),
+    rows: wp.array3d(dtype=wp.int32),
+    lines: wp.array2d(dtype=wp.int32),
+):
+    i, j, k = wp.tid()
+    v = x[i, j, k]
+    planes[i, (j + 5 * k) % planes.shape[1]] += v
+    rows[i + 1, j, v % rows.shape[2]] += 1
+    rows[i, j + 1, 0] -= v
+    lines[i, j] += v
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1, 1), (4000, 1, 1), (1, 4000, 1), (1, 1, 4000), (300, 1, 40), (40, 300, 1), (1, 90, 90), (90, 17, 23)],
+)
+def test_extents_of_one_at_any_place(threads: int, shape: tuple[int, int, int]) -> None:
+    n, m, _ = shape
+    x = RNG.integers(0, 99, shape).astype(np.int32)
+    planes, lines = np.zeros((n, 9000 // n + 7), np.int32), np.zeros((n, m), np.int32)
+    rows = np.zeros((n + 1, m + 1, 13), np.int32)
+    for _ in range(3):
+        wp.launch(into_parts, dim=shape, inputs=[x, planes, rows, lines])
+    of_planes, of_rows = np.zeros_like(planes), np.zeros_like(rows)
+    i, j, k = np.indices(shape)
+    np.add.at(of_planes, (i, (j + 5 * k) % planes.shape[1]), x)
+    np.add.at(of_rows, (i + 1, j, x % 13), 1)
+    of_rows[:n, 1:, 0] -= x.sum(2)
+    for got, wanted in ((planes, of_planes), (rows, of_rows), (lines, x.sum(2))):
+        np.testing.assert_array_equal(got, 3 * wanted)
+
+
+def test_rows_in_a_grid_of_more_dimensions(threads: int) -> None:
+    x = RNG.integers(0, 99, (700, 31))
+    out, total = np.zeros((702, 61), np.int64), np.zeros(700, np.int64)
+    wp.launch(into_rows, dim=(700, 31, 5), inputs=[x, out, total])
+    expected = np.zeros_like(out)
+    i, j = np.indices(x.shape)
+    np.add.at(expected, (i, x % 61), x)
+    np.subtract.at(expected, (i[:, ::3] + 2, (7 * j[:, ::3] + 1) % 61), j[:, ::3])
+    np.testing.assert_array_equal(out, 5 * expected)
+    np.testing.assert_array_equal(total, 5 * x.sum(1))
+
+
+@wp.kernel
+def looked_up(x: wp.array2d(dtype=wp.float64), at: wp.array(dtype=int), out: wp.array2d(dtype=wp.float64)):
+    i, j = wp.tid()
+    v = x[i, at[j]]
+    out[i, j] = v * v * x[i, 0]
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_the_gradient_of_a_lookup_in_rows(threads: int, deterministic: bool) -> None:
+    x, at, seed = RNG.normal(size=(900, 33)), RNG.integers(0, 33, 70).astype(np.int32), RNG.normal(size=(900, 70))
+    expected = np.zeros_like(x)
+    np.add.at(expected, (slice(None), at), 2 * x[:, at] * x[:, :1] * seed)
+    expected[:, 0] += (x[:, at] ** 2 * seed).sum(1)
+    a = wp.array(x, dtype=wp.float64, requires_grad=True)
+    out = wp.zeros(seed.shape, dtype=wp.float64, requires_grad=True)
+    found = []
+    wp.config.deterministic = deterministic
+    try:
+        for _ in range(3):
+            with wp.Tape() as tape:
+                wp.launch(looked_up, dim=seed.shape, inputs=[a, wp.array(at), out])
+            tape.backward(grads={out: wp.array(seed, dtype=wp.float64)})
+            found.append(a.grad.numpy().copy())
+            tape.zero()
+    finally:
+        del wp.config.deterministic
+    np.testing.assert_allclose(found[0], expected, rtol=1e-12, atol=1e-12)
+    if deterministic:
+        for other in found[1:]:
+            np.testing.assert_array_equal(other, found[0])
+
+
+def test_rows_take_no_copies_where_these_are_large() -> None:
+    x, small = RNG.integers(0, 99, (3000, 37)), RNG.integers(0, 99, (30, 3700))
+    try:
+        wp.config.num_threads = 64
+        for given, fits in ((x, True), (small, False)):  # rows of the latter are longer than what a thread gets
+            out, total = np.zeros((len(given) + 2, 1000), np.int64), np.zeros(len(given), np.int64)
+            wp.launch(into_rows, dim=given.shape, inputs=[given, out, total])
+            assert into_rows.fast.required_variant(given.shape, [given, out, total]) == (True, False, fits)
+    finally:
+        wp.config.num_threads = 0

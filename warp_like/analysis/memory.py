@@ -259,6 +259,19 @@ def offsets(access: Access) -> tuple[int, ...] | None:
     return tuple(found) if found else None
 
 
+def leading_offsets(access: Access) -> tuple[int, ...]:
+    """Return the same along the first axes of the grid, as far as indices are such; the last axis is not among them.
+
+    Threads that access one element are then in one row of the grid, or in rows that are near to each other.
+    """
+    found: list[int] = []
+    for axis, index in enumerate(access.indices or ()):
+        if not isinstance(index, ThreadIndex) or index.axis != axis or index.ndim <= axis + 1:
+            break
+        found.append(index.offset)
+    return tuple(found)
+
+
 # --- roots ---
 
 

@@ -43,7 +43,8 @@ class Effects(Frozen):
         takes: Positions of those that it takes elements of, where these are all: of which it leaves 0, and one thread
             gets what was there.
         sums: Positions of those that it only adds to.
-        spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element.
+        spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element; see
+            ``passes.sums.spans``.
         thread_private: Positions of those that it adds to, of which each thread of the grid touches its own element
             alone.
         reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.

@@ -9,7 +9,8 @@ Two kinds of array parameters that a kernel adds to:
   (``analysis/private.py``).
 
 Of a summed array to which every thread adds at constant offsets from its own index, only threads that are close to each
-other share elements: ``spans`` says how close.
+other share elements: ``spans`` says how close. Where only the first indices are such, as of ``y[i, k]`` in the thread
+``i, j``, those in one row of the grid share elements, or in rows that are close to each other.
 
 *Reduced* arrays are those to which every thread applies a minimum, a maximum or an operation on bits at an index that
 is the same for all; on CUDA, where sums have no order anyway, additions, too. What a chunk or a block
@@ -37,13 +38,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from warp_like.analysis.memory import Access, Memory, Root, adds, is_thread_private, is_update, offsets
+from warp_like.analysis.memory import (
+    Access,
+    Memory,
+    Root,
+    adds,
+    is_thread_private,
+    is_update,
+    leading_offsets,
+    offsets,
+)
 from warp_like.analysis.private import private_roots
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.types import Array, Scalar, element_count, scalar_of
 from warp_like.passes.effects import names_its_memory
+
+ANY_SPAN = -1
+"""Ends the spans of the first axes of a grid: threads that share an element may be anywhere along the others."""
 
 
 def plain_additions(memory: Memory) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -80,15 +93,23 @@ def spans(memory: Memory, summed: Sequence[int]) -> tuple[tuple[int, tuple[int, 
     """Return, for those of the ``summed`` arrays of which threads share elements with neighbours alone, how far off.
 
     With the array's position comes, for each dimension, the distance between the least and the greatest offset from the
-    thread's index at which a thread adds.
+    thread's index at which a thread adds. Where that is known of the first axes of the grid alone, ``ANY_SPAN`` follows
+    theirs.
     """
     found = []
     for i in summed:
-        places = [offsets(a) for a in memory.of_parameter(i)]
-        if None not in places:
-            columns = zip(*(place for place in places if place is not None), strict=True)
-            found.append((i, tuple(max(c) - min(c) for c in columns)))
+        accesses = memory.of_parameter(i)
+        exact = [place for place in map(offsets, accesses) if place is not None]
+        if len(exact) == len(accesses):
+            found.append((i, _distances(exact)))
+        elif distances := _distances([leading_offsets(a) for a in accesses]):
+            found.append((i, (*distances, ANY_SPAN)))
     return tuple(found)
+
+
+def _distances(places: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """How far ``places`` are apart along each of the axes that all of them have."""
+    return tuple(max(column) - min(column) for column in zip(*places, strict=False))
 
 
 def reduced_arrays(memory: Memory, *, sums: bool = False, most: int = 0) -> tuple[int, ...]:
