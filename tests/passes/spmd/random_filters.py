@@ -33,6 +33,8 @@ from warp_like.passes.spmd.filters import find_filters
 T = TypeVar("T")
 
 THREADS, EXTENT, ITEMS, ROWS = 3, 7, 60, 6
+POINTS = 70
+"""How many elements ``x`` has; rows of items that are indices of it go to its end."""
 PARAMS: dict[str, Type] = {
     "x": Array(float32, 1),
     "ids": Array(int32, 1),
@@ -58,6 +60,7 @@ class _Maker:
         self.pool: list[Value] = [self.given["s"], self.thread]
         self.inside: list[Value] = [self.thread]
         self.carried: list[Value] = []
+        self.plain = False  # whether the first condition reads the elements of items alone
         self.own = self.b.insert(ops.LocalArray((EXTENT,)), Array(float32, 1)).result
 
     def pick(self, options: Sequence[T]) -> T:
@@ -92,8 +95,14 @@ class _Maker:
         return body.results
 
     def over_rows(self, init: Sequence[Value]) -> Sequence[Value]:
-        """As a hash grid's: ``table`` has the starts of the rows, then their items."""
+        """As a hash grid's: ``table`` has the starts of the rows, then their items.
+
+        Behind this is another table, of items that mostly follow on each other, and all are indices of ``x``.
+        """
         b, size = self.b, self.b.constant(len(TABLE), int64)
+        points = self.chance(0.6)
+        header = FIRST_OF_POINTS if points else 0
+        self.plain = points and self.chance(0.6)
 
         def at(i: Value) -> Value:
             made = ops.AtAddress(self.given["table"], (size,), constant=True)
@@ -104,17 +113,20 @@ class _Maker:
                 self.carried = list(inner.carried)
                 item = at(inner.i)
                 self.pool.append(item)
+                if points:
+                    self.pool.append(b.load(self.given["x"], [item]))
                 inner.next = self.level(inner.carried, 0)
             after = b.add(row, 1)
             return (after, at(after), at(b.add(after, ROWS)), *inner.results)
 
-        state = [b.index(0), at(b.index(0)), at(b.index(ROWS))]
-        return while_(b, [*state, *init], lambda row, *_: b.lt(row, ROWS), body)[3:]
+        state = [b.index(header), at(b.index(header)), at(b.index(header + ROWS))]
+        return while_(b, [*state, *init], lambda row, *_: b.lt(row, header + ROWS), body)[3:]
 
     def level(self, kept: Sequence[Value], depth: int) -> tuple[Value, ...]:
         """Statements and a branch that ends them; return what is carried on."""
         pool, inside = list(self.pool), list(self.inside)
-        for _ in range(self.r.randint(1, 4)):
+        plain = self.plain and not depth
+        for _ in range(0 if plain else self.r.randint(1, 4)):
             self.statement()
         if depth == 3 or (depth and self.chance(0.3)):
             found = self.do()
@@ -124,7 +136,11 @@ class _Maker:
         return found
 
     def branch(self, kept: Sequence[Value], depth: int) -> tuple[Value, ...]:
-        cond, side, valid = self.guard() if self.chance(0.45) else (self.condition(), self.chance(0.7), None)
+        cond, side, valid = (
+            self.guard()
+            if self.chance(0.45) and (depth or not self.plain)
+            else (self.condition(), self.chance(0.7), None)
+        )
 
         def found() -> tuple[Value, ...]:
             pool, inside = list(self.pool), list(self.inside)
@@ -266,7 +282,16 @@ def _table() -> np.ndarray:
     return np.array([*starts[:ROWS], *ends[:ROWS], 0, 0, *items], np.int32)
 
 
+def _table_of_points(begin: int) -> np.ndarray:
+    """Rows as they stand behind ``begin`` words. One is left by its last item, one goes to the last point."""
+    rows = [[*range(2, 22)], [*range(10, 43)], [], [*range(5, 17), 3], [5, 5, 6, 1], [*range(POINTS - 16, POINTS)]]
+    starts = begin + 2 * ROWS + np.cumsum([0, *map(len, rows)])
+    return np.array([*starts[:-1], *starts[1:], *itertools.chain(*rows)], np.int32)
+
+
 TABLE = _table()
+FIRST_OF_POINTS = len(TABLE)
+TABLE = np.concatenate([TABLE, _table_of_points(FIRST_OF_POINTS)])
 
 
 def arguments(seed: int) -> list[Any]:
@@ -274,6 +299,7 @@ def arguments(seed: int) -> list[Any]:
     rng = np.random.default_rng(seed)
     x, d, p, q = (rng.integers(-8, 9, EXTENT) / 2 for _ in range(4))
     x[seed % EXTENT] = [np.nan, np.inf, -np.inf, -0.0, 3.0][seed % 5]
+    x = np.concatenate([x, rng.integers(-8, 9, POINTS - EXTENT) / 2])
     ids = rng.integers(-12, 20, EXTENT).astype(np.int32)
     floats = [v.astype(np.float32) for v in (x, p, q)]
     out = np.zeros((THREADS, EXTENT + 2), np.float32)

@@ -1,5 +1,6 @@
 """Loops that look for few things among many do what they did without the search by lanes."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function
-from warp_like.ir.types import Array, bool_, float32, int32, int64, uint64
+from warp_like.ir.types import Array, Lanes, bool_, float32, int32, int64, uint64
 from warp_like.ir.verify import verify
 from warp_like.passes.expand import expand
 from warp_like.passes.spmd import filter_loops
 from warp_like.passes.spmd.choice import choose
+from warp_like.passes.spmd.filter_conditions import condition_in_line
 from warp_like.passes.spmd.filters import find_filters, find_rows
 
 X, N = Array(float32, 1), Array(int32, 1)
@@ -210,7 +212,9 @@ def over_rows() -> Function:
     def body(row: Value, low: Value, high: Value, total: Value) -> tuple[Value, ...]:
         with loop(b, low, high, init=[total]) as sums:
             items = b.insert(ops.AtAddress(ids, (size,), constant=True), N).result
-            d = b.sub(b.load(x, [b.load(items, [sums.i])]), p)
+            item = b.load(items, [sums.i])
+            item = b.select(b.lt(item, 0), b.add(item, b.insert(ops.Dim(x, 0), int32).result), item)
+            d = b.sub(b.load(x, [item]), p)
             square = b.mul(d, d)
             far = b.sqrt(b.add(square, b.mul(square, b.add(square, b.mul(d, square)))))
             (sum_,) = sums.carried
@@ -244,6 +248,85 @@ def test_rows_of_items(bits: int, gathers: bool, monkeypatch: pytest.MonkeyPatch
         run_lanes(g, [*args, got], (3,))
         np.testing.assert_array_equal(got, expected)
         assert (rows < 2) or expected.any()
+
+
+ROWS = {
+    "in line": [[*range(20)], [], [*range(20, 61)], [*range(30, 46)]],
+    "to the end of the points": [[*range(40, 57)], [*range(65, 97)], [*range(80, 97)]],
+    "at first": [[*range(33)], [3, 4, 9], [*range(12), *range(13, 20)], [*range(7, -1, -1)], [*range(64, 80)]],
+    "from the end": [[*range(3, 16)], [*range(-20, 0)], [*range(-5, 9)]],
+    "from the end at first": [[*range(-20, 5)], [*range(3, 16)]],
+    "short": [[1], [4, 5, 6], [*range(30, 60)]],
+}
+
+
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("bits", [256, 512])
+def test_rows_of_items_in_line(rows: list[list[int]], bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a vector reads behind the end of a row is not looked at; rows whose items leave the line are found out."""
+    monkeypatch.setattr(filter_loops, "LISTED", 64)
+    f = over_rows()
+    g = filter_loops.filter_loops(clone_function(f), bits)
+    verify(g)
+    ids = np.array([*itertools.chain(*rows)], np.int32)
+    bounds = np.cumsum([0, *map(len, rows)]).astype(np.int32)
+    starts, ends = bounds[:-1].copy(), bounds[1:].copy()
+    args = [ids.ctypes.data, np.random.default_rng(2).uniform(0, 1, 97).astype(np.float32)]
+    args += [starts.ctypes.data, ends.ctypes.data, len(rows)]
+    expected, got = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    run(f, [*args, expected], (3,))
+    run_lanes(g, [*args, got], (3,))
+    np.testing.assert_array_equal(got, expected)
+    assert expected.all()
+
+
+def test_rows_in_line_are_read_without_gathers() -> None:
+    g = filter_loops.filter_loops(over_rows(), 512)
+    loads = [o for o in g.body.walk() if isinstance(o, ops.Load) and o.result.type == Lanes(float32, 16)]
+    assert [isinstance(o.indices[0].op, ops.Iota) for o in loads] == [True, True, False]
+
+
+def guarded(kind: str) -> Function:
+    """Threads look through a row of numbers whose condition reads more than the elements of the items."""
+    f, b = start(ids=uint64, x=X, y=X, rows=int32, out=X)
+    (ids, x, y, rows, out), size = f.params, b.constant(1 << 20, int64)
+
+    def body(row: Value, low: Value, high: Value, total: Value) -> tuple[Value, ...]:
+        with loop(b, low, high, init=[total]) as sums:
+            item = b.load(b.insert(ops.AtAddress(ids, (size,), constant=True), N).result, [sums.i])
+            d = b.load(x, [item])
+            (sum_,) = sums.carried
+            if kind == "guarded":
+                far = branch(b, b.lt(d, 0.5), lambda: (b.load(y, [rows]),), lambda: (d,))[0]
+            else:
+                far = b.load(y, [b.add(item, 1) if kind == "beside" else b.cast(d, int32)])
+            for _ in range(6):
+                far = b.add(b.mul(far, 0.5), d)
+            sums.next = branch(b, b.lt(far, 1.0), lambda: (b.add(b.mul(sum_, 0.75), d),), lambda: (sum_,))
+        return b.add(row, 1), high, high, sums.results[0]
+
+    init = [b.constant(0, int32), b.constant(0, int32), b.constant(14, int32), b.constant(0.0, float32)]
+    b.store(out, [tid(b)], while_(b, init, lambda row, *_: b.lt(row, rows), body)[3])
+    b.yield_()
+    return f
+
+
+@pytest.mark.parametrize("kind", ["guarded", "beside", "looked up"])
+def test_conditions_that_items_behind_a_row_must_not_ask(kind: str) -> None:
+    """Elements behind the row's end would pass a guard, or lead to places that are not there."""
+    f = guarded(kind)
+    (found,) = find_filters(f)
+    (rows,) = find_rows(f, [found])
+    assert condition_in_line(found, 512, rows.item) is None
+    g = filter_loops.filter_loops(clone_function(f), 512)
+    verify(g)
+    ids, x, y = np.arange(14, dtype=np.int32), np.full(40, 0.75, np.float32), np.ones(15, np.float32)
+    x[14:], y[3] = 0.25 if kind == "guarded" else 99.0, -9.0
+    count = 20 if kind == "guarded" else 1  # not a place of `y`
+    expected, got = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    run(f, [ids.ctypes.data, x, y, count, expected], (2,))
+    run_lanes(g, [ids.ctypes.data, x, y, count, got], (2,))
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_roots_that_guard_a_load() -> None:

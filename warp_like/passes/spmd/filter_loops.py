@@ -7,6 +7,9 @@ in their order. So sums keep their order, and the processor does not guess a bra
 ``filters.py`` says which loops these are. Their iterations, or the items of several rows, are listed first, and sifted:
 those that do nothing leave the list. Where that takes gathers and these are slow, one lane sifts, without a branch.
 
+Where points lie in the order of a grid's cells, the items of a row follow on each other. Then vectors read what the
+condition needs row by row, without gathers. This is found out as rows are listed.
+
 An iteration that was found runs as it stood, with its condition. This is so because LLVM may round a sum of products
 in lanes otherwise than in the thread's code, which may rely on the condition (for a root, say). So an iteration counts
 where the condition holds rounded either way; with ``fuse_fp`` off, both are one.
@@ -133,26 +136,25 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import Cloner, free_values
-from warp_like.ir.types import Array, Lanes, bool_, int32, int64, scalar_of, uint64
+from warp_like.ir.rewrite import Cloner
+from warp_like.ir.types import Array, Lanes, bool_, int32, int64, uint64
 from warp_like.passes.rewriter import Rewriter, rewrite
-from warp_like.passes.spmd.filters import Filter, Level, Rows, find_filters, find_rows, needed
+from warp_like.passes.spmd.filter_conditions import Condition, bits_of, condition_in_line
+from warp_like.passes.spmd.filters import Filter, Rows, find_filters, find_rows
 from warp_like.passes.spmd.values import NotWidenable
-from warp_like.passes.spmd.widen import widen
 
 LISTED = 512
 """How many iterations, or items of rows, are listed before they run."""
 
-_LESS = {"lt": True, "le": True, "gt": False, "ge": False}
-"""Comparisons, and whether they hold where the first number is the smaller one."""
+FEWEST_IN_LINE = 12
+"""The fewest items of a row for which the two vectors that go along it take less time than gathers of its items."""
 
 
 def filter_loops(f: Function, vector_bits: int, apart: Sequence[int] = (), *, gathers: bool = True) -> Function:
@@ -180,66 +182,35 @@ class _LoopFilter(Rewriter):
         of = found if rows is None else rows.found
         assert of is not None
         try:
-            condition = _Condition(of, self.vector_bits // _bits(of), item, gathers=self.gathers)
+            condition = Condition(of, self.vector_bits // bits_of(of), item, gathers=self.gathers)
         except NotWidenable:
             super().visit(o)
             return
+        in_line = None if item is None else condition_in_line(of, self.vector_bits, item)
         with at(o.loc):
             listed = self.b.insert(ops.LocalArray((LISTED,), zeroed=False), Array(int32, 1)).result
-            one = _Filtering(self.b, self.mapping, condition, listed, self.vector_bits // 16)
+            one = _Filtering(self.b, self.mapping, condition, listed, self.vector_bits // 16, in_line)
             self.replace(o, one.loop(of.loop) if rows is None else one.loop_over_rows(rows))
-
-
-class _Condition:
-    """Whether iterations do something, in lanes.
-
-    Attributes:
-        width: The number of lanes; 1 where elements lie apart and gathers take longer than loads.
-        found: The loop.
-        item: A load whose result lanes are given, in place of the number of the iteration.
-    """
-
-    def __init__(self, found: Filter, width: int, item: ops.Load | None, *, gathers: bool) -> None:
-        o, b = found.loop, Emitter(Block())
-        self.found, self.width, self.item = found, width, item
-        with at(o.loc):
-            given = Value(int32)
-            number = given if item is not None else b.insert(ops.Tid(0, 1), int32).result
-            cloner = Cloner({o.body.params[0] if item is None else item.result: number})
-            _emit_condition(b, cloner, found.levels, set(needed(found)) - {item})
-        self._free = [v for v in free_values(b.block) if v is not given]
-        f = Function("condition", [Value(v.type, v.hint) for v in (*self._free, given)], loc=o.loc)
-        cloner = Cloner(dict(zip((*self._free, given), f.params, strict=True)))
-        f.body.ops += [cloner.op(x) for x in b.block.ops]
-        self._lanes = widen(f, width, varying=f.params[-1:])
-        if not gathers and any(isinstance(x, ops.Load) and _is_apart(x) for x in self._lanes.body.walk()):
-            self._lanes, self.width = f, 1
-
-    def emit(self, b: Emitter, value: Callable[[Value], Value], given: Value, mask: Value | None = None) -> Value:
-        """Return it for the lanes of ``mask``; ``given`` is the first number, or the items in lanes."""
-        *params, last = self._lanes.params
-        cloner = Cloner({**dict(zip(params, map(value, self._free), strict=True)), last: given})
-        for x in self._lanes.body.ops[:-1]:
-            if isinstance(x, ops.Tid):
-                cloner.mapping[x.result] = given
-            elif isinstance(x, ops.ActiveMask) and mask is not None:
-                cloner.mapping[x.result] = mask
-            else:
-                b.block.ops.append(cloner.op(x))
-        return cloner.value(self._lanes.body.yielded[0])
 
 
 class _Filtering:
     """Builds the code of one loop; ``listed`` is the memory of a list of iterations, or of items.
 
     Vectors of ``width`` items are listed: two registers full, so that most rows of a grid's cells take one.
+    ``in_line`` is the condition for items that follow on each other.
     """
 
     def __init__(
-        self, b: Emitter, mapping: dict[Value, Value], condition: _Condition, listed: Value, width: int
+        self,
+        b: Emitter,
+        mapping: dict[Value, Value],
+        condition: Condition,
+        listed: Value,
+        width: int,
+        in_line: Condition | None,
     ) -> None:
         self.b, self.mapping, self.condition, self.listed = b, mapping, condition, listed
-        self.width = width
+        self.width, self.in_line = width, in_line
 
     def value(self, v: Value) -> Value:
         return self.mapping.get(v, v)
@@ -260,13 +231,14 @@ class _Filtering:
         b, outer = self.b, rows.outer
         counters, carried = rows.split(outer.init)
         state = [*counters, counters[rows.low]]  # where in its row the next item is comes last
+        in_line = None if self.in_line is None else _InLine(self, self.in_line, rows)
         cond, block = (Block([Value(v.type, v.hint) for v in (*state, *carried)]) for _ in range(2))
         with b.into(cond):
             b.yield_(self.goes_on(rows, cond.params[: len(counters)]))
         with b.into(block):
             now, own = block.params[: len(state)], block.params[len(state) :]
-            *then, count = self.list_items(rows, now)
-            b.yield_(*then, *self.iterations(self.sift(count, None), own, rows.item.result))
+            *then, count = self.list_items(rows, now) if in_line is None else in_line.sift_rows(now)
+            b.yield_(*then, *self.iterations(count, own, rows.item.result))
         made = b.while_([*state, *carried], cond, block)
         return rows.join(made[: len(counters)], made[len(state) :])
 
@@ -280,7 +252,20 @@ class _Filtering:
     # --- the list ---
 
     def list_items(self, rows: Rows, state: Sequence[Value]) -> list[Value]:
-        """List the items of some rows; return the state after them, and how many there are."""
+        """List the items of some rows and sift them; return the state after them, and how many are left."""
+
+        def listed(place: Value, some: Value, count: Value) -> Value:
+            self.store(count, self.load(self.array_of(rows, place), place, self.first_lanes(some, self.width)))
+            return self.b.add(count, some)
+
+        *then, count = self.walk(rows, state, listed)
+        return [*then, self.sift(count, None)]
+
+    def walk(self, rows: Rows, state: Sequence[Value], take: Callable[[Value, Value, Value], Value]) -> list[Value]:
+        """Walk through some rows, while the list has room; return the state after them, and how many are in the list.
+
+        ``take`` is given a place, how many items from there on are next, and how many are in the list, and lists them.
+        """
         b = self.b
         none = b.constant(0, int32)
         cond, block = (Block([Value(v.type, v.hint) for v in (*state, none)]) for _ in range(2))
@@ -290,21 +275,22 @@ class _Filtering:
         with b.into(block):
             *counters, place, count = block.params
             left = b.sub(b.cast(counters[rows.high], int64), b.cast(place, int64))
-            some = self.limited(counters[rows.high], place, self.width)
-            some = b.select(b.lt(some, 0), none, some)  # of a row that ends before it begins
-            cloner = Cloner({**self.mapping, rows.found.loop.body.params[0]: place})
-            array = self.array_of(rows, cloner)
-            items = self.load(array, place, self.first_lanes(some, self.width))
-            self.store(count, items)
+            then = take(place, self.size_of(rows, block.params[: len(state)]), count)
             with b.into(Block()) as following:
                 b.yield_(*self.next_row(rows, counters))
             with b.into(Block()) as same:
                 b.yield_(*counters, b.add(place, self.width))
-            b.yield_(*b.if_(b.le(left, self.width), following, same), b.add(count, some))
+            b.yield_(*b.if_(b.le(left, self.width), following, same), then)
         return list(b.while_([*state, none], cond, block))
 
-    def array_of(self, rows: Rows, cloner: Cloner) -> Value:
+    def size_of(self, rows: Rows, state: Sequence[Value]) -> Value:
+        """How many items of the row are next: at most a vector, and none of a row that ends before it begins."""
+        some = self.limited(state[rows.high], state[-1], self.width)
+        return self.b.select(self.b.lt(some, 0), self.b.constant(0, int32), some)
+
+    def array_of(self, rows: Rows, place: Value) -> Value:
         """The array of the items, which the loop may make itself of an address."""
+        cloner = Cloner({**self.mapping, rows.found.loop.body.params[0]: place})
         inside = [x for x in rows.found.loop.body.ops if rows.item.array in x.results]
         self.b.block.ops += [cloner.op(x) for x in inside]
         return cloner.value(rows.item.array)
@@ -350,6 +336,11 @@ class _Filtering:
             given = b.add(first, k)
             lanes = b.insert(ops.Iota(given, 1), Lanes(int32, width)).result
             held = self.condition.emit(b, self.value, given, mask)
+        return self.write(count, lanes, held, mask)
+
+    def write(self, count: Value, lanes: Value, held: Value, mask: Value) -> Value:
+        """Write those of ``lanes`` for which ``held`` and ``mask`` hold behind ``count`` others; return how many."""
+        b = self.b
         held = b.insert(ops.Apply("bit_and", (held, mask)), held.type).result
         self.store(count, b.insert(ops.Compress(lanes, held), lanes.type).result)
         return b.bit_count(b.insert(ops.LaneReduce("bits", held), uint64).result)
@@ -397,46 +388,93 @@ class _Filtering:
         return self.b.insert(ops.ActiveMask(), Lanes(bool_, width)).result
 
 
-def _emit_condition(b: Emitter, cloner: Cloner, levels: Sequence[Level], wanted: Collection[Op]) -> None:
-    """Yield whether the last of ``levels`` is reached and does something; only ``wanted`` ops are computed."""
-    (block, branch, side), *inner = levels
-    b.block.ops += [cloner.op(x) for x in block.ops if x in wanted]
-    squared = None if inner else _without_root(b, cloner, branch.cond, side)  # a guard must be exact
-    held = squared or cloner.value(branch.cond)
-    held = held if side else b.unot(held)
-    if inner:
-        with b.into(Block()) as then:
-            _emit_condition(b, cloner, inner, wanted)
-        with b.into(Block()) as otherwise:
-            b.yield_(b.constant(False, bool_))
-        held = b.if_(held, then, otherwise)[0]
-    b.yield_(held)
+class _Part(NamedTuple):
+    """A vector of items that follow on each other: the first one, all of them, and which of them are the row's."""
+
+    first: Value
+    lanes: Value
+    mask: Value
 
 
-def _without_root(b: Emitter, cloner: Cloner, cond: Value, side: bool) -> Value | None:
-    """Return ``cond`` where it compares a root, by the number under it: it holds wherever ``cond`` is ``side``.
+class _InLine:
+    """Sifts rows whose items follow on each other, a piece of a row after the other, as long as two vectors or shorter.
 
-    A root in lanes takes as long as all else. What passes by rounding alone is found out when the iteration runs.
+    Where the first piece is of this kind and long enough, the others probably are, too. Vectors read elements behind
+    the end of a piece, so that no load has a mask: they are there, in the arrays. Other pieces are listed as they are,
+    since iterations ask for the condition again.
     """
-    test = cond.op
-    if not isinstance(test, ops.Apply) or test.fn not in _LESS:
-        return None
-    small, large = test.args if _LESS[test.fn] == side else test.args[::-1]
-    t = scalar_of(small.type)
-    if not (isinstance(small.op, ops.Apply) and small.op.fn == "sqrt") or small.type != t or t.bits not in (32, 64):
-        return None
-    under, bound = cloner.value(small.op.args[0]), cloner.value(large)
-    info = np.finfo(f"float{t.bits}")
-    most = b.add(b.mul(b.mul(bound, bound), 1.0 + 16.0 * float(info.eps)), float(info.tiny))
-    return b.le(under, most) if side else b.gt(under, most)
 
+    def __init__(self, whole: _Filtering, condition: Condition, rows: Rows) -> None:
+        self.whole, self.b, self.condition, self.rows = whole, whole.b, condition, rows
+        self.last = self._last()
+        self.none = self.b.constant(0, int32)
 
-def _is_apart(o: ops.Load) -> bool:
-    """Whether lanes read elements that do not follow on each other."""
-    return any(isinstance(i.type, Lanes) and not isinstance(i.op, ops.Iota) for i in o.indices)
+    def _last(self) -> Value:
+        """The last item from which on all arrays have as many elements as a piece may have items."""
+        b, end = self.b, self.b.constant((1 << 31) - 1, int32)
+        for array, axis in self.condition.reads_in_line() or ():
+            extent = b.insert(ops.Dim(self.whole.value(array), axis), int32).result
+            end = b.select(b.lt(extent, end), extent, end)
+        return b.sub(end, self.whole.width)
 
+    def sift_rows(self, state: Sequence[Value]) -> list[Value]:
+        """Sift some rows; return the state after them, and how many are left in the list."""
+        b, whole, rows = self.b, self.whole, self.rows
+        some = whole.size_of(rows, state)
+        with b.into(Block()) as ask:
+            b.yield_(self.parts(state[-1], some)[1])
+        with b.into(Block()) as short:
+            b.yield_(b.constant(False, bool_))
+        with b.into(Block()) as in_line:
+            b.yield_(*whole.walk(rows, state, self.take))
+        with b.into(Block()) as apart:
+            b.yield_(*whole.list_items(rows, state))
+        return list(b.if_(b.if_(b.ge(some, FEWEST_IN_LINE), ask, short)[0], in_line, apart))
 
-def _bits(found: Filter) -> int:
-    """The bits of the widest numbers that the condition is computed with."""
-    made = (scalar_of(r.type) for o in needed(found) if isinstance(o, ops.Apply) for r in o.results)
-    return max([32, *(s.bits for s in made if s is not None and s.is_float)])
+    def take(self, place: Value, some: Value, count: Value) -> Value:
+        """List those of a piece that do something; return how many are in the list then."""
+        b = self.b
+        with b.into(Block()) as piece:
+            parts, in_line = self.parts(place, some)
+            with b.into(Block()) as then:
+                b.yield_(self.sift(parts, count))
+            with b.into(Block()) as otherwise:
+                b.yield_(self.all_of(place, some, count))
+            b.yield_(*b.if_(in_line, then, otherwise))
+        with b.into(Block()) as nothing:
+            b.yield_(count)
+        return b.if_(b.gt(some, 0), piece, nothing)[0]
+
+    def parts(self, place: Value, some: Value) -> tuple[list[_Part], Value]:
+        """Return the vectors of a piece that has items, and whether they follow on each other and the arrays go on."""
+        b, whole, t = self.b, self.whole, Lanes(int32, self.condition.width)
+        array = whole.array_of(self.rows, place)
+        first = b.load(array, [place])
+        some_, first_, none_ = (b.insert(ops.Broadcast(v), t).result for v in (some, first, self.none))
+        parts, others, test = [], none_, Lanes(bool_, t.width)
+        for begin in range(0, whole.width, t.width):
+            number = b.insert(ops.Iota(b.constant(begin, int32), 1), t).result
+            mask = b.insert(ops.Apply("lt", (number, some_)), test).result
+            lanes = b.insert(ops.Apply("add", (first_, number)), t).result
+            items = whole.load(array, b.add(place, begin), mask)
+            differ = b.insert(ops.Apply("bit_xor", (items, lanes)), t).result
+            differ = b.insert(ops.Apply("where", (mask, differ, none_)), t).result
+            others = b.insert(ops.Apply("bit_or", (others, differ)), t).result
+            parts.append(_Part(b.add(first, begin), lanes, mask))
+        differ = b.insert(ops.Apply("ne", (others, none_)), test).result
+        same = b.unot(b.insert(ops.LaneReduce("any", differ), bool_).result)
+        return parts, b.bit_and(same, b.bit_and(b.ge(first, 0), b.le(first, self.last)))
+
+    def sift(self, parts: Sequence[_Part], count: Value) -> Value:
+        b, whole = self.b, self.whole
+        for first, lanes, mask in parts:
+            held = self.condition.emit(b, whole.value, first, whole.everywhere(self.condition.width))
+            count = b.add(count, whole.write(count, lanes, held, mask))
+        return count
+
+    def all_of(self, place: Value, some: Value, count: Value) -> Value:
+        """List a whole piece; return how many are in the list then."""
+        b, whole = self.b, self.whole
+        items = whole.load(whole.array_of(self.rows, place), place, whole.first_lanes(some, whole.width))
+        whole.store(count, items)
+        return b.add(count, some)
