@@ -14,7 +14,7 @@ import numpy as np
 from tests.public.compiling import missing_subject
 from tests.public.packages import ROOT
 
-PROGRAMS = ("layers", "humanoid", "pendulum", "examples")
+PROGRAMS = ("layers", "humanoid", "pendulum", "examples", "lattice")
 RESULTS = ROOT / "build" / "public-results"
 LIBRARIES = ("warp", "warp_like")
 

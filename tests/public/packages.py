@@ -25,6 +25,7 @@ PINNED = (
     *("mujoco==4.0.0", "mujoco-core==4.0.0", "absl-py==2.5.1", "etils==1.15.0", "glfw==2.11.0", "pyopengl==3.1.10"),
     "importlib_resources==7.1.0",
     "usd-core==26.11",  # scenes of Warp's examples
+    "xlb==0.3.1",
 )
 
 

@@ -44,6 +44,10 @@ def prepare(library: str, package: str | None) -> None:
     """Import a package, or none, over Warp or over warp_like."""
     if library == "warp":
         sys.path[:0] = [str(WARP_FOLDER), str(FOLDER)]
+        if package == "xlb":
+            from tests.public import xlb_host
+
+            xlb_host.install()
         importlib.import_module(package or "warp")
     elif package is None:
         sys.path.append(str(FOLDER))
@@ -51,6 +55,10 @@ def prepare(library: str, package: str | None) -> None:
     else:
         from tests.public.standing_in import imported
 
+        if package == "xlb":
+            from tests.public import xlb_host
+
+            xlb_host.install()
         imported(package)
         if package == "newton":
             from tests.public import newton_host
