@@ -79,7 +79,7 @@ mistake(
     "@wp.func\ndef f(a: wp.array(dtype=float)):\n    return a[i]\n\ndef k(a: wp.array(dtype=float)):\n    f(a)\n",
 )
 body("missing_builtin", "a[0] = wp.sinn(x)")
-body("missing_subsystem", "t = wp.tile_bvh_query_next(i)")
+body("missing_subsystem", "t = wp.get_cuda_max_cluster_dim()")
 body("missing_module", "t = wp.fem.lookup(a)")
 body("builtin_of_another_library", "q = wp.thread_id()")
 body("component_missing", "v3 = wp.vec2(x, x).z")
