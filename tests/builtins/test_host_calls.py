@@ -92,7 +92,12 @@ def test_all_builtins_but_a_few_can_be_called() -> None:
     atomics = {f"atomic_{kind}" for kind in ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")}
     objects = {"mesh_get", "texture_sample", "volume_lookup", "volume_sample", "volume_store"}
     objects.add("volume_sample_grad")
-    objects |= {"tile_bvh_query_next", "tile_mesh_query_aabb_next", "bvh_query_next_tiled", "mesh_query_aabb_next_tiled"}
+    objects |= {
+        "tile_bvh_query_next",
+        "tile_mesh_query_aabb_next",
+        "bvh_query_next_tiled",
+        "mesh_query_aabb_next_tiled",
+    }
     assert only_kernels == {"tid", "poisson", "sample_cdf", "address_of", "shared_array", *atomics, *objects}
 
 

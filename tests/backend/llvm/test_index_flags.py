@@ -62,9 +62,9 @@ def test_lanes_that_are_all_at_work_have_addresses_in_bounds() -> None:
     b.store(y, [tid(b)], b.load(x, [tid(b)]))
     b.yield_()
     lanes = text(widen(f, 8))
-    whole, remainder = lanes.split("\nremainder:")
+    whole, rest = lanes.split("\nmasked:")
     assert whole.count("getelementptr inbounds [4 x i8]") == 2
-    assert "getelementptr inbounds [4 x i8]" not in remainder
+    assert "getelementptr inbounds [4 x i8]" not in rest
 
 
 def test_a_falling_iota_starts_at_its_last_lane() -> None:

@@ -8,8 +8,8 @@ from tests.runtime.geometry.test_bvh import visit as walk_boxes
 from tests.runtime.geometry.test_hash_grid import candidates, in_order, run, visit, visit_with_for
 from tests.runtime.geometry.test_mesh import ball, cast, depths, distance, nearest, points_and_directions, rays_on
 from tests.runtime.geometry.test_sides_of_meshes import winding
-from tests.runtime.geometry.test_tiled_queries import along_rays as rays_of_blocks
-from tests.runtime.geometry.test_tiled_queries import nested as boxes_of_boxes
+from tests.runtime.geometry.test_walks_of_blocks import along_rays as rays_of_blocks
+from tests.runtime.geometry.test_walks_of_blocks import nested as boxes_of_boxes
 
 
 def test_hash_grids(device):
