@@ -254,9 +254,9 @@ def ray_on_plane(start, dir, p, q, r):
     a, b, c = _in_doubles(p), _in_doubles(q), _in_doubles(r)
     n = cross(b - a, c - a)
     t = dot(a - o, n) / dot(d, n)
-    size = dot(n, n)
-    u, du = dot(cross(c - b, o - b), n) / size, dot(cross(c - b, d), n) / size
-    v, dv = dot(cross(a - c, o - c), n) / size, dot(cross(a - c, d), n) / size
+    n *= float64(1.0) / dot(n, n)
+    u, du = dot(cross(c - b, o - b), n), dot(cross(c - b, d), n)
+    v, dv = dot(cross(a - c, o - c), n), dot(cross(a - c, d), n)
     return t, u, v, du, dv
 
 
@@ -274,15 +274,18 @@ def ray_on_face(start, dir, p, q, r):
     # pass by, whatever rounding says. Of one that runs along the plane, it is the place in the triangle that is nearest.
     t, u0, v0, du, dv = _ray_on_plane(start, dir, p, q, r)
     u, v = u0 + t * du, v0 + t * dv
-    far = _detached(t)
-    low, high = float64(0.0), float64(INFINITY)
-    low, high = _ray_within(_detached(u0), _detached(du), low, high)
-    low, high = _ray_within(_detached(v0), _detached(dv), low, high)
-    low, high = _ray_within(float64(1.0) - _detached(u0 + v0), -_detached(du + dv), low, high)
-    if not (far >= low and far <= high):
-        far = where(far > high, high, max(low, float64(0.0)))
-    first = clamp(_detached(u0) + far * _detached(du), float64(0.0), float64(1.0))
-    second = clamp(_detached(v0) + far * _detached(dv), float64(0.0), float64(1.0) - first)
+    far, first, second = _detached(t), _detached(u), _detached(v)
+    if not (
+        far >= float64(0.0) and first >= float64(0.0) and second >= float64(0.0) and first + second <= float64(1.0)
+    ):
+        low, high = float64(0.0), float64(INFINITY)
+        low, high = _ray_within(_detached(u0), _detached(du), low, high)
+        low, high = _ray_within(_detached(v0), _detached(dv), low, high)
+        low, high = _ray_within(float64(1.0) - _detached(u0 + v0), -_detached(du + dv), low, high)
+        if not (far >= low and far <= high):
+            far = where(far > high, high, max(low, float64(0.0)))
+        first = clamp(_detached(u0) + far * _detached(du), float64(0.0), float64(1.0))
+        second = clamp(_detached(v0) + far * _detached(dv), float64(0.0), float64(1.0) - first)
     return (
         _with_slope(float32(far), float32(t)),
         _with_slope(float32(first), float32(u)),
