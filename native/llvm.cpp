@@ -12,7 +12,7 @@ namespace wl {
 
 namespace {
 
-// The functions of llvmlite's library that are called, as in the versions that backend/llvm_direct.py lists.
+// The functions of llvmlite's library that are called, as in the versions that backend/llvm_tools.py lists.
 #define WL_LLVM_FUNCTIONS(X)                                                                                       \
     X(void, InitializeNativeTarget, ())                                                                            \
     X(void, InitializeNativeAsmPrinter, ())                                                                        \

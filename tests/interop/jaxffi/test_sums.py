@@ -9,6 +9,7 @@ jax = pytest.importorskip("jax")
 
 import warp_like as wp  # noqa: E402
 from tests.interop.jaxffi.kernels import matmul, scale, total  # noqa: E402
+from tests.runtime.launching.test_deterministic import rows_of_own  # noqa: E402
 from warp_like.interop.jaxffi import jax_callable, jax_kernel  # noqa: E402
 
 jnp = jax.numpy
@@ -206,17 +207,6 @@ def test_deterministic_sums_of_a_batch():
         del wp.config.deterministic
 
 
-@wp.kernel
-def add_rows(x: wp.array(dtype=float), a: wp.array2d(dtype=float), b: wp.array2d(dtype=float)):
-    i = wp.tid()
-    s = x[i]
-    for _ in range(40):
-        s = wp.sin(s) + x[i]
-    for k in range(a.shape[1]):
-        wp.atomic_add(a, i, k, s)
-        wp.atomic_add(b, i, k, 1.37 * s)
-
-
 @pytest.mark.parametrize("columns", [False, True])
 def test_deterministic_sums_to_rows_that_views_share(columns):
     """No two threads touch one element by one array, but two arrays are views of the same rows."""
@@ -224,7 +214,7 @@ def test_deterministic_sums_to_rows_that_views_share(columns):
 
     def shifted(x: wp.array(dtype=float), y: wp.array2d(dtype=float)):
         a, b = y[:n], y[n // 2 :]
-        wp.launch(add_rows, n, [x, a[:, :2], b[:, :2]] if columns else [x, a, b])
+        wp.launch(rows_of_own, n, [x, a[:, :2], b[:, :2]] if columns else [x, a, b])
 
     x = (1e3 * random.standard_normal(n)).astype(np.float32)
     y = np.full((n + n // 2, 3), 0.1, np.float32)

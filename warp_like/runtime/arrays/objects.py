@@ -326,12 +326,8 @@ def require_gradients(effects: Effects, args: Sequence[Any]) -> None:
 
 
 @contextlib.contextmanager
-def gradients_shown(effects: Effects, args: Sequence[Any]) -> Iterator[None]:
-    """Show the objects that an adjoint launch queries where gradients are, while it runs.
-
-    Afterwards none is there: adjoints that JAX and ``wp.autograd`` run have no gradients for objects.
-    """
-    found = [d for d in _queried(effects, args) if d.graded] if effects.objects else []
+def _shown(effects: Effects, args: Sequence[Any]) -> Iterator[None]:
+    found = [d for d in _queried(effects, args) if d.graded]
     with locked(d.passing for d in found if d.copied is not None):
         shown = [(d, d.gradients()) for d in found]
         for d, gradients in shown:
@@ -341,6 +337,17 @@ def gradients_shown(effects: Effects, args: Sequence[Any]) -> Iterator[None]:
         finally:
             for d in found:
                 d.hide()
+
+
+_NOTHING_TO_SHOW: Lock = contextlib.nullcontext()
+
+
+def gradients_shown(effects: Effects, args: Sequence[Any]) -> Lock:
+    """Show the objects that an adjoint launch queries where gradients are, while it runs.
+
+    Afterwards none is there: adjoints that JAX and ``wp.autograd`` run have no gradients for objects.
+    """
+    return _shown(effects, args) if effects.objects else _NOTHING_TO_SHOW
 
 
 @contextlib.contextmanager
