@@ -1,16 +1,20 @@
-"""A block's threads in plain Python, which wait for each other: the oracle of blocks on the CPU and on CUDA."""
+"""A block's threads in plain Python: the oracle of blocks on the CPU and on CUDA.
+
+They take turns: one runs until it meets the others, then the next one does.
+"""
 
 from __future__ import annotations
 
 import threading
 import types
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 import warp_like as wp
 
+T = TypeVar("T")
 f64 = wp.float64
 A = wp.array(dtype=f64)
 A2 = wp.array2d(dtype=f64)
@@ -18,26 +22,68 @@ COLUMNS = 40
 
 
 class Team:
-    """The threads of one block in plain Python: ``tid``, exchanges and barriers, under the names of builtins."""
+    """The threads of one block in plain Python under the names of builtins; one of them runs at a time."""
 
-    int = int
-    float64 = float
+    int, float64, sin, floor = int, float, staticmethod(np.sin), staticmethod(np.floor)
     vec2d = staticmethod(lambda *x: np.array(x, float))
-    sin = staticmethod(np.sin)
     where = staticmethod(lambda c, a, b: a if c else b)
 
     def __init__(self, count: int, dim: int) -> None:
         self.count, self.dim = count, dim
-        self.barrier = threading.Barrier(count)
+        self.turn = [threading.Semaphore(0) for _ in range(count)]
+        self.here = [True] * count
         self.slots: list[Any] = [None] * count
+        self.done = threading.Semaphore(0)
         self.local = threading.local()
+        self.failed: list[BaseException] = []
+
+    def run(self, code: Callable[..., None], args: Sequence[Any], indices: Sequence[Any]) -> None:
+        def one(k: int) -> None:
+            self.local.number, self.local.index = k, indices[k]
+            self.turn[k].acquire()
+            try:
+                code(*args)
+            except BaseException as e:
+                self.failed.append(e)
+            self.here[k] = False
+            self.slots[k] = None
+            self._next(k)
+
+        running = [threading.Thread(target=one, args=(k,), daemon=True) for k in range(self.count)]
+        for t in running:
+            t.start()
+        self.turn[0].release()
+        self.done.acquire()
+        if self.failed:
+            raise self.failed[0]
+
+    def _next(self, k: int) -> None:
+        later = [j for j in (*range(k + 1, self.count), *range(k + 1)) if self.here[j]]
+        if later:
+            self.turn[later[0]].release()
+        else:
+            self.done.release()
+
+    def block_sync(self) -> None:
+        k = self.local.number
+        self._next(k)
+        self.turn[k].acquire()
 
     def all(self, value: Any) -> list[Any]:
+        """What each thread gives; None for those that have left."""
         self.slots[self.local.number] = value
-        self.barrier.wait()
+        self.block_sync()
         found = list(self.slots)
-        self.barrier.wait()
+        self.block_sync()
         return found
+
+    def one(self, value: T) -> T:
+        """What the first of them gives."""
+        found: T = next(v for v in self.all(value) if v is not None)
+        return found
+
+    def given(self, value: Any) -> list[Any]:
+        return [v for v in self.all(value) if v is not None]
 
     def tid(self) -> Any:
         return self.local.index
@@ -51,53 +97,78 @@ class Team:
     def block_dim(self) -> int:
         return self.dim
 
-    def block_sync(self) -> None:
-        self.barrier.wait()
-
     def block_sum(self, x: Any) -> Any:
-        return sum(self.all(x))
+        return sum(self.given(x))
 
     def block_min(self, x: Any) -> Any:
-        return min(self.all(x))
+        return min(self.given(x))
 
     def block_max(self, x: Any) -> Any:
-        return max(self.all(x))
+        return max(self.given(x))
 
     def block_any(self, x: bool) -> bool:
-        return any(self.all(x))
+        return any(self.given(x))
 
     def block_all(self, x: bool) -> bool:
-        return all(self.all(x))
+        return all(self.given(x))
 
     def warp_sum(self, x: Any) -> Any:
         return x
 
     def shared_array(self, shape: Any, dtype: Any) -> Any:
-        return self.all(np.zeros(shape))[0]
+        return self.one(np.zeros(shape, dtype))
 
     def zeros(self, shape: Any, dtype: Any) -> Any:
-        return np.zeros(shape)
+        return np.zeros(shape, dtype)
+
+    def atomic_add(self, array: Any, *at: Any) -> Any:
+        before = array[at[:-1]]
+        array[at[:-1]] += at[-1]
+        return before
+
+    def tile_full(self, shape: int, value: float, dtype: Any) -> Any:
+        return self.one(Elements(self, np.full(shape, value, dtype)))
+
+    def tile(self, x: Any) -> Any:
+        values = [0.0 if v is None else v for v in self.all(x)]
+        return self.one(Elements(self, np.array(values + [0.0] * (self.dim - self.count))))
+
+    def tile_sum(self, t: Any) -> Any:
+        return self.one([t.values.sum()])
+
+    def untile(self, t: Any) -> Any:
+        return t.values[self.local.number]
 
 
-def in_python(function: Callable[..., None], args: list[Any], dims: tuple[int, ...], block_dim: int) -> None:
-    """Run a kernel's function once for each thread of the grid, block after block along its last dimension."""
+class Elements:
+    """A tile: threads meet before one of them reads an element, and after one has changed it."""
+
+    def __init__(self, team: Team, values: Any) -> None:
+        self.team, self.values = team, values
+
+    def __getitem__(self, at: int) -> Any:
+        self.team.block_sync()
+        return self.values[at]
+
+    def __setitem__(self, at: int, value: Any) -> None:
+        self.values[at] = value
+        self.team.block_sync()
+
+
+def teams(dims: tuple[int, ...], block_dim: int) -> Iterator[tuple[Team, list[Any]]]:
+    """Give the blocks of a grid, along its last dimension, with the indices of their threads."""
     *outer, last = dims
     for row in np.ndindex(*outer):
         for first in range(0, last, block_dim):
             team = Team(min(block_dim, last - first), block_dim)
-            code = types.FunctionType(function.__code__, {**function.__globals__, "wp": team, "f64": float})
+            yield team, [(*row, first + k) if row else first + k for k in range(team.count)]
 
-            def one(k: int, team: Team = team, code: Any = code, at: Any = (*row, first)) -> None:
-                team.local.number = k
-                index = (*at[:-1], at[-1] + k)
-                team.local.index = index if len(index) > 1 else index[0]
-                code(*args)
 
-            running = [threading.Thread(target=one, args=(k,)) for k in range(team.count)]
-            for t in running:
-                t.start()
-            for t in running:
-                t.join()
+def in_python(function: Callable[..., None], args: list[Any], dims: tuple[int, ...], block_dim: int) -> None:
+    """Run a kernel's function once for each thread of the grid, block after block."""
+    for team, indices in teams(dims, block_dim):
+        space = {**function.__globals__, "wp": team, "f64": float}
+        team.run(types.FunctionType(function.__code__, space), args, indices)
 
 
 @wp.struct
