@@ -1,5 +1,6 @@
 #include "sums.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -151,6 +152,13 @@ SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_
     const int64_t copies = deterministic ? kFixedChunks : thread_count() - 1;
     plan.fits = copied * copies <= (most > kAlwaysWorth ? most : kAlwaysWorth);
     return plan;
+}
+
+bool has_halo(const Signature& signature, const uint8_t* block, const char* data) {
+    return std::any_of(signature.sums.begin(), signature.sums.end(), [&](int i) {
+        const Param& param = signature.params[static_cast<size_t>(i)];
+        return param.has_halo && view_of(param, block).data == data;
+    });
 }
 
 std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const uint8_t* block, bool with_halo) {

@@ -28,6 +28,9 @@ struct SumPlan {
 SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count,
                   bool deterministic);
 
+// Whether `data` is the memory of a sum with a halo among the arguments `block`.
+bool has_halo(const Signature& signature, const uint8_t* block, const char* data);
+
 // Whether kernel threads may share elements of an array of which the code lets no two touch one: where arguments
 // overlap, or places of one are the same memory.
 bool shares_private_elements(const Signature& signature, const uint8_t* block);
