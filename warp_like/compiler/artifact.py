@@ -48,6 +48,8 @@ class Effects(Frozen):
         thread_private: Positions of those that it adds to, of which each thread of the grid touches its own element
             alone.
         reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
+        apart: Positions of those that it writes to while it has read others ahead (``passes/spmd/filters.py``): plain
+            variants are for launches in which these overlap no other argument.
         extremes: Positions of those that it updates by atomics whose derivative looks for the winner: ``atomic_min``.
         rewrites: Positions of those that it loads from as well as overwrites.
         serial: Positions of those that it updates by atomics such that the order of its threads shows; a grid of one
@@ -84,6 +86,7 @@ class Effects(Frozen):
     spans: tuple[tuple[int, tuple[int, ...]], ...] = ()
     thread_private: tuple[int, ...] = ()
     reduced: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
     extremes: tuple[int, ...] = ()
     rewrites: tuple[int, ...] = ()
     serial: tuple[int, ...] = ()

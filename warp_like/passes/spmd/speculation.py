@@ -28,6 +28,10 @@ class SpeculatedIndices(LaneBuilder):
         if len(o.results) != 1 or not _is_index(o.result) or self.strides[o.result] is not None:
             return
         match o:
+            case ops.Apply(fn="where", args=(Value(op=ops.Apply(fn="lt", args=(x, zero))), a, b)) if (
+                x is b and ops.is_scalar_constant(zero, 0)
+            ):
+                self.speculate_one_of(o.result, b, a)  # an index that counts from the end where it is negative
             case ops.Apply(fn="where", args=(_, a, b)):
                 self.speculate_one_of(o.result, a, b)
             case ops.Apply(fn="min" | "max", args=(a, b)):
