@@ -240,9 +240,20 @@ def _is_plain(o: Op) -> bool:
     return (o.PURE and not isinstance(o, ops.Tid)) or isinstance(o, (ops.Load, ops.AtAddress, ops.If, ops.Yield))
 
 
-def _may_look_ahead(found: Filter, memory: Memory, alone: Collection[Root]) -> bool:
-    """Whether no iteration changes what the conditions of later ones read; ``alone`` overlap no other memory."""
-    loads = [x for o in needed(found) for x in everything(o) if isinstance(x, ops.Load)]
+def reads_stay(f: Function, found: Filter, loads: Sequence[ops.Load], apart: Sequence[int]) -> bool:
+    """Return whether no iteration changes what ``loads`` read, nor what the conditions of later iterations read.
+
+    The arrays at the positions ``apart`` overlap no other argument.
+    """
+    return _may_look_ahead(found, analyse(f), {Root("parameter", f.params[i]) for i in apart}, loads)
+
+
+def _may_look_ahead(found: Filter, memory: Memory, alone: Collection[Root], others: Sequence[ops.Load] = ()) -> bool:
+    """Whether no iteration changes what the conditions of later ones read; ``alone`` overlap no other memory.
+
+    Nor what ``others`` read.
+    """
+    loads = [*others, *(x for o in needed(found) for x in everything(o) if isinstance(x, ops.Load))]
     read = _roots(memory, loads)
     inside = set(found.loop.body.walk())
     if read is None or any(isinstance(o, (ops.Native, ops.Check, ops.Call)) for o in inside):
@@ -274,5 +285,6 @@ __all__ = [
     "find_rows",
     "looks_through_rows",
     "needed",
+    "reads_stay",
     "written_after_looking_ahead",
 ]
