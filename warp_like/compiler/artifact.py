@@ -41,7 +41,7 @@ class Effects(Frozen):
         writes: Positions of the array parameters that the entry stores to or updates.
         stores: Positions of those that it overwrites (not only updates).
         takes: Positions of those that it takes elements of, where these are all: of which it leaves 0, and one thread
-            gets what was there.
+            gets what was there. On the CPU, also of those whose additions ask for it (``passes.effects.counters``).
         sums: Positions of those that it only adds to.
         spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element; see
             ``passes.sums.spans``.

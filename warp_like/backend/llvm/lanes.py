@@ -362,7 +362,22 @@ class Access:
             parts = zip(self.leaves, old, values, strict=True)
             self.store([memory.added(w, kind, s, a, b, self.array) for (s, _), a, b in parts])
             return old
+        if self.array.counter and row.sign and not plain:
+            self.pointers(0)
+            types = [register_type(s) for s, _ in self.leaves]
+            shared = self.array.replace(counter=False)
+            return where_alone(
+                w,
+                types,
+                lambda: self._lane_by_lane(values, lambda at, x: self._counted(kind, at, x)),
+                lambda: self._lane_by_lane(values, lambda at, x: memory.atomic_element(w, kind, shared, at, x)),
+            )
         return self._lane_by_lane(values, lambda at, x: memory.atomic_element(w, kind, self.array, at, x))
+
+    def _counted(self, kind: str, at: str, x: Sequence[str]) -> tuple[str, ...]:
+        """Add to an integer that no other OS thread touches."""
+        s = one_lane(self.leaves[0][0])
+        return (memory.count_plainly(self.w, kind, s, at, x[0]),)
 
     def _lane_by_lane(self, values: Sequence[str], update: _Update, backwards: bool = False) -> tuple[str, ...]:
         """Update the element of one lane after the other, or of the last one alone where all mean one."""
