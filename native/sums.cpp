@@ -126,7 +126,7 @@ SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_
     SumPlan plan{true, false, 0};
     int64_t copied = 0, halo_bytes = 0;
     bool shares_rows = false;
-    for (const int i : signature.non_atomic) {
+    for (const int i : signature.apart) {
         const Param& param = signature.params[static_cast<size_t>(i)];
         const View sum = view_of(param, block);
         if (overlaps_another(signature, i, sum, block)) return {false, false, 0};

@@ -250,6 +250,8 @@ class Options(Frozen):
             additions need not be atomic.
         reduced: The array parameters, by position, into which all threads reduce at indices that are the same for all,
             and whose memory nothing else accesses meanwhile: registers hold what has come together.
+        counters: The array parameters, by position, whose additions are plain where no other OS thread is at work.
+        apart: More array parameters, by position, that overlap no other argument.
         constant: The array parameters, by position, whose memory nothing writes to during the launch.
         aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
         places: For GPUs, how many neighbouring places of the grid a thread takes at once (``analysis/streams.py``).
@@ -267,6 +269,8 @@ class Options(Frozen):
     sums: tuple[int, ...] = ()
     thread_private: tuple[int, ...] = ()
     reduced: tuple[int, ...] = ()
+    counters: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
     aligned: bool = False
     places: int = 1
@@ -288,5 +292,7 @@ class Options(Frozen):
             + "".join(f"+{i}" for i in self.sums)
             + "".join(f"={i}" for i in self.thread_private)
             + "".join(f"^{i}" for i in self.reduced)
+            + "".join(f"#{i}" for i in self.counters)
+            + "".join(f"|{i}" for i in self.apart)
             + "".join(f".{i}" for i in self.constant)
         )

@@ -36,6 +36,7 @@ from warp_like.passes.effects import (
     always_accessed,
     array_uses,
     constant_arrays,
+    counters,
     is_self_contained,
     nested_uses,
     own_arrays,
@@ -43,7 +44,7 @@ from warp_like.passes.effects import (
     taken_arrays,
 )
 from warp_like.passes.runner import Runner
-from warp_like.passes.spmd.choice import Choice, choose
+from warp_like.passes.spmd.choice import FILTERED_BITS, Choice, choose
 from warp_like.passes.sums import (
     depends_on_order,
     plain_additions,
@@ -181,7 +182,7 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
-        takes=taken_arrays(memory),
+        takes=taken_arrays(memory) if target.is_device else (*taken_arrays(memory), *counters(memory)),
         sums=summed,
         spans=spans(memory, summed),
         thread_private=private,
@@ -195,6 +196,7 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         non_associative=non_associative,
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
         reduced=options.reduced,
+        apart=options.apart if signature.sums else _written_after_looking_ahead(memory, signature, target),
         nested_reads=tuple(place for place, a in nested.items() if a.read),
         nested_writes=tuple(place for place, a in nested.items() if a.written),
         no_overlap=target.is_gpu and relies_on_no_overlap(f),
@@ -357,7 +359,7 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
         options.reduced,
         _pass_options(signature),
         gathers=target.has_fast_gathers,
-        apart=(*options.sums, *options.thread_private, *options.reduced),
+        apart=(*options.sums, *options.thread_private, *options.reduced, *options.apart),
     )
 
 
@@ -389,6 +391,8 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
         sums=() if target.is_device else summed,  # the threads of a GPU have no copies of their own
         thread_private=private,
         reduced=_reduced(memory, target) if signature.sums and not o.debug else (),
+        counters=() if target.is_device else counters(memory),
+        apart=_written_after_looking_ahead(memory, signature, target) if signature.sums else (),
         constant=constant_arrays(memory) if apart else (),
         aligned=apart,
         narrow=apart and not signature.wide,
@@ -404,6 +408,16 @@ def _reduced(memory: Memory, target: Target) -> tuple[int, ...]:
     if not target.is_gpu or f.team > 1 or backend.works_in_blocks(f):
         return ()
     return reduced_arrays(memory, sums=True, most=backend.MOST_COMBINED)
+
+
+def _written_after_looking_ahead(memory: Memory, signature: Signature, target: Target) -> tuple[int, ...]:
+    if target.is_device or signature.options.debug or target.vector_bits < FILTERED_BITS:
+        return ()
+    if not has_op(memory.function, ops.For):
+        return ()
+    from warp_like.passes.spmd.filters import written_after_looking_ahead
+
+    return written_after_looking_ahead(memory)
 
 
 def _dump_pass(moment: str, f: Function) -> None:
