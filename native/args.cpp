@@ -161,14 +161,15 @@ bool read_spans(PyObject* spans, Param* param) {
 
 bool read_param(PyObject* item, Param* param) {
     PyObject *name, *value_class = Py_None, *spans = Py_None;
-    int kind, ndim, flags;
+    int kind, ndim, flags, ahead = 0;
     unsigned int type_code;
     if (!PyTuple_Check(item)) {
-        PyErr_SetString(PyExc_TypeError, "a parameter is (name, kind, type_code, ndim, flags, value_class, spans)");
+        PyErr_SetString(PyExc_TypeError,
+                        "a parameter is (name, kind, type_code, ndim, flags, value_class, spans, ahead)");
         return false;
     }
-    if (!PyArg_ParseTuple(item, "UiIii|OO:Dispatcher parameter", &name, &kind, &type_code, &ndim, &flags, &value_class,
-                          &spans)) {
+    if (!PyArg_ParseTuple(item, "UiIii|OOi:Dispatcher parameter", &name, &kind, &type_code, &ndim, &flags, &value_class,
+                          &spans, &ahead)) {
         return false;
     }
     if (kind < 0 || kind > static_cast<int>(ParamKind::Value) || ndim < 0 || ndim > kMaxDims) {
@@ -187,6 +188,7 @@ bool read_param(PyObject* item, Param* param) {
     param->own = flags & ParamFlag::Own;
     param->apart = flags & ParamFlag::Apart;
     param->object_kind = flags >> kObjectKindBit;
+    param->ahead = ahead;
     param->ndim = ndim;
     param->type_code = type_code;
     param->known = Element::decode(type_code, &param->element);

@@ -30,6 +30,7 @@ struct Param {
     bool has_halo;            // a sum whose additions are all near the thread's own index; `spans` says how near
     int32_t spans[kMaxDims];  // along each axis, the distance between the least and the greatest offset
     int32_t span_count;       // the axes that have one
+    int32_t ahead;            // of an array of one dimension that has a halo, the greatest offset
     bool shares_rows;         // threads of the same indices along these axes may add anywhere; there are further axes
     int32_t ndim;
     uint32_t type_code;

@@ -45,6 +45,7 @@ class Effects(Frozen):
         sums: Positions of those that it only adds to.
         spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element; see
             ``passes.sums.spans``.
+        ahead: Of those of one dimension, the greatest offset from the thread's index.
         thread_private: Positions of those that it adds to, of which each thread of the grid touches its own element
             alone.
         reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
@@ -74,6 +75,7 @@ class Effects(Frozen):
             first indices of all accesses are those of the thread.
         fusible: Whether other launches may run between its threads: it reaches memory through its array parameters
             alone, no order of its threads shows, and it can't fail.
+        self_contained: Whether it reaches memory through its array parameters alone, and shows and checks nothing.
         reaches: How far into its arrays every launch reaches, which launches compare with the arrays' extents. None in
             debug mode, where the code checks each index.
     """
@@ -84,6 +86,7 @@ class Effects(Frozen):
     takes: tuple[int, ...] = ()
     sums: tuple[int, ...] = ()
     spans: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    ahead: tuple[tuple[int, int], ...] = ()
     thread_private: tuple[int, ...] = ()
     reduced: tuple[int, ...] = ()
     apart: tuple[int, ...] = ()
@@ -102,6 +105,7 @@ class Effects(Frozen):
     objects: tuple[tuple[int, int], ...] = ()
     own: tuple[int, ...] = ()
     fusible: bool = False
+    self_contained: bool = False
     reaches: tuple[Reach, ...] = ()
 
 

@@ -47,6 +47,7 @@ from warp_like.passes.runner import Runner
 from warp_like.passes.spmd.choice import FILTERED_BITS, Choice, choose
 from warp_like.passes.sums import (
     depends_on_order,
+    greatest_offsets,
     plain_additions,
     reduced_arrays,
     spans,
@@ -177,6 +178,7 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
     accesses, nested = array_uses(memory), nested_uses(memory)
     summed, private = plain_additions(memory) if f.team == 1 else ((), ())  # a team shares a thread's elements
     ordered, non_associative = depends_on_order(memory, summed), sums_are_non_associative(f, summed)
+    self_contained = is_self_contained(memory)
     sums_or_fails = summed or taken_arrays(memory) or options.debug or backend.uses_stack(f)
     return Effects(
         reads=tuple(i for i, a in accesses.items() if a.read),
@@ -185,6 +187,7 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         takes=taken_arrays(memory) if target.is_device else (*taken_arrays(memory), *counters(memory)),
         sums=summed,
         spans=spans(memory, summed),
+        ahead=greatest_offsets(memory, summed),
         thread_private=private,
         extremes=tuple(i for i, a in accesses.items() if a.extreme),
         rewrites=tuple(rewritten_arrays(memory, roots_in_order(memory))) if f.role == "kernel" else (),
@@ -202,7 +205,8 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         no_overlap=target.is_gpu and relies_on_no_overlap(f),
         objects=queried_objects(f),
         own=own_arrays(memory),
-        fusible=is_self_contained(memory) and not (ordered or sums_or_fails),
+        fusible=self_contained and not (ordered or sums_or_fails),
+        self_contained=self_contained,
         reaches=() if options.debug else reaches(memory),
     )
 

@@ -46,7 +46,8 @@ class DispatcherSpec(Frozen):
     Attributes:
         name: The kernel's name.
         params: For each parameter of the entry point its name, ``ParamKind``, type code and dimensions, what it is for
-            (``ParamFlag``), the class of values, and the spans of additions to it (``Effects.spans``).
+            (``ParamFlag``), the class of values, and of arrays where additions to it go (``Effects.spans`` and
+            ``ahead``).
         on_error: What makes an exception of an error that compiled code has recorded.
         device: What it launches on.
         place: The number of that device (``Device.place``).
@@ -67,6 +68,7 @@ class DispatcherSpec(Frozen):
         deterministic: Whether launches give the same bits whatever the number of threads.
         no_overlap: Whether an array that it writes may overlap no other one (``Effects.no_overlap``).
         fusible: Whether other launches may run between its threads (``Effects.fusible``).
+        self_contained: Whether it reaches memory through its array parameters alone (``Effects.self_contained``).
     """
 
     name: str
@@ -89,6 +91,7 @@ class DispatcherSpec(Frozen):
     deterministic: bool = False
     no_overlap: bool = False
     fusible: bool = False
+    self_contained: bool = False
 
 
 class Program:
@@ -267,6 +270,7 @@ class Program:
             deterministic=bool(self.kernel.option("deterministic")),
             no_overlap=effects.no_overlap,
             fusible=effects.fusible and not self.shares_indices,
+            self_contained=effects.self_contained,
         )
         return _native.Dispatcher(spec)
 
@@ -278,7 +282,8 @@ class Program:
             flags = _flags(effects, i, t)
             if isinstance(t, Array):
                 flags |= ParamFlag.OPTIONAL if self._may_be_none(i, of, effects) else 0
-                yield name, ParamKind.ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(effects.spans).get(i)
+                spans, ahead = dict(effects.spans).get(i), dict(effects.ahead).get(i, 0)
+                yield name, ParamKind.ARRAY, type_code(t.dtype), t.ndim, flags, None, spans, ahead
             elif isinstance(t, Scalar):
                 yield name, ParamKind.SCALAR, type_code(t), 0, flags, None, None
             else:
