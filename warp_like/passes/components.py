@@ -72,6 +72,10 @@ class Buffers:
         """Return whether ``place`` is a buffer that holds ``v`` and nothing else."""
         return isinstance(place, InMemory) and self._owner.get(place.array) is v
 
+    def are_memory_of(self, place: InMemory) -> bool:
+        """Return whether ``place`` is a buffer."""
+        return place.array in self._key
+
     def hand_over(self, place: InMemory, owner: Value) -> None:
         """Let ``owner`` have the buffer at ``place``, whoever has it or had it."""
         self._claim(place.array, owner)

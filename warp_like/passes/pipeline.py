@@ -132,7 +132,7 @@ def _in_team(f: Function, options: Options) -> Function | None:
     if options.verify_fp:
         run("finite_checks", finite_checks)
     run("lower_local_atomics", lower_local_atomics)
-    run("expand_together", lambda f: expand_together(f, options.team))
+    run("expand_together", lambda f: expand_together(f, options.team, options.units))
     run("expand", expand)
     run("fold", fold)
     run("cse", cse)
