@@ -16,6 +16,8 @@ from warp_like.compiler import pipeline
 from warp_like.compiler.signature import Options, Signature
 from warp_like.ir import ops
 from warp_like.ir.core import Function
+from warp_like.passes.blocks import MAX_SHARED_BYTES
+from warp_like.passes.team.distribute import shared_bytes
 
 SIDE, DEPTH = 64, 16
 
@@ -121,8 +123,26 @@ def test_sums_of_matrix_units_stay_in_registers() -> None:
     f, *_ = made(in_double, 32, axis=2, arch="sm_80")
     (loop,) = (o for o in f.body.ops if isinstance(o, ops.For) and o.results)
     assert len(loop.results) == 16 * 32 // 32
-    total = next(o for o in f.body.ops if isinstance(o, ops.LocalArray) and o.shape[0] > 512)
+    total = next(o for o in f.body.ops if isinstance(o, ops.LocalArray) and o.shape[0] == 512)
     assert not any(total.result in o.operands() for o in loop.body.walk())
     before = f.body.ops[: f.body.ops.index(loop)]
     assert not any(total.result in x.operands() for o in before for r in o.regions() for x in r.walk())
     assert sum(isinstance(o, ops.Store) and o.array is total.result for o in f.body.ops) == 16
+
+
+@wp.kernel
+def large_in_double(
+    a: wp.array2d(dtype=wp.float64), b: wp.array2d(dtype=wp.float64), out: wp.array2d(dtype=wp.float64)
+):
+    total = wp.tile_zeros(shape=(SIDE, SIDE), dtype=wp.float64)
+    for k in range(a.shape[1] // DEPTH):
+        left = wp.tile_load(a, shape=(SIDE, DEPTH), offset=(0, k * DEPTH))
+        right = wp.tile_load(b, shape=(DEPTH, SIDE), offset=(k * DEPTH, 0))
+        wp.tile_matmul(left, right, total)
+    wp.tile_store(out, total)
+
+
+def test_tiles_take_no_more_shared_memory_than_they_have_elements() -> None:
+    f, *_ = made(large_in_double, 128, axis=2, arch="sm_80")
+    assert f.team == 128
+    assert shared_bytes(f) == MAX_SHARED_BYTES == 8 * (SIDE * SIDE + 2 * SIDE * DEPTH)

@@ -107,9 +107,9 @@ MOST_STORED = 16
 """The most components of a constant that are stored one by one, beside those that are all the same. Others are data."""
 
 
-def lower_large_values(f: Function) -> Function:
-    """Put the large values of ``f`` into memory, in place."""
-    return _Lowerer(f).function()
+def lower_large_values(f: Function, *, tight: bool = False) -> Function:
+    """Put the large values of ``f`` into memory, in place; if ``tight``, into as little as possible."""
+    return _Lowerer(f, tight).function()
 
 
 def _types_in_memory(f: Function) -> Callable[[Type], bool]:
@@ -125,13 +125,13 @@ def _types_in_memory(f: Function) -> Callable[[Type], bool]:
 
 
 class _Lowerer(Rewriter):
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, tight: bool) -> None:
         super().__init__()
         self.f = f
         self.in_memory = _types_in_memory(f)
         self.lifetimes = Lifetimes(f, self.in_memory)
         self.ranges = find_ranges(f)
-        self.buffers = Buffers()
+        self.buffers = Buffers(tight)
         self.places: dict[Value, Place] = {}
         self.reads = reads(f.body)
         self.used = {v for o in f.body.walk() for v in o.operands()}
@@ -342,6 +342,9 @@ class _Lowerer(Rewriter):
         else:
             target = self.new(o.result)
             copy(self.b, count, source, target)
+
+        if where.ok is not None:
+            self.buffers.extend(target)
 
         def put(k: Value, x: Value) -> None:
             number = self.b.add(where.number, self.b.cast(k, where.number.type))

@@ -138,7 +138,7 @@ def _in_team(f: Function, options: Options) -> Function | None:
     run("cse", cse)
     run("dce", dce)
     run.function.is_tiled = True
-    run("lower_large_values", lower_large_values)
+    run("lower_large_values", lambda f: lower_large_values(f, tight=True))
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
