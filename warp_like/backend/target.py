@@ -77,6 +77,11 @@ class Target(Frozen):
         same_major = arch // 10 == self.arch // 10
         return arch >= self.arch and (same_major or not (self.assembled or self.name.endswith("f")))
 
+    @property
+    def matrix_units(self) -> tuple[str, ...]:
+        """The types of the factors for which warps have matrix units that code is made for."""
+        return ("float64", "float16", "bfloat16") if self.arch >= 80 else ()
+
     @functools.cached_property
     def feature_set(self) -> frozenset[str]:
         """The names of the features that are switched on."""

@@ -76,7 +76,12 @@ class Draft:
     def __init__(self, source: Source, signature: Signature, target: Target) -> None:
         self.clock = _Stopwatch()
         self.function = optimised(
-            source, signature, self.clock, _team(signature, target), native=target.has_native_searches
+            source,
+            signature,
+            self.clock,
+            _team(signature, target),
+            units=_units(signature, target),
+            native=target.has_native_searches,
         )
         self.memory = analyse(self.function)
         self.prepare(signature, target)
@@ -230,15 +235,27 @@ def _team(signature: Signature, target: Target) -> int:
     return signature.options.cpu_block_dim if target.is_gpu and signature.options.cpu_block_axis >= 0 else 1
 
 
+def _units(signature: Signature, target: Target) -> tuple[str, ...]:
+    """The matrix units of the target that code may use: that of float64 fuses products and sums."""
+    return tuple(u for u in target.matrix_units if signature.options.fuse_fp or u != "float64")
+
+
 def optimised(
-    source: Source, signature: Signature, clock: _Stopwatch | None = None, team: int = 1, *, native: bool = False
+    source: Source,
+    signature: Signature,
+    clock: _Stopwatch | None = None,
+    team: int = 1,
+    *,
+    units: tuple[str, ...] = (),
+    native: bool = False,
 ) -> Function:
     """Return the IR that the backend gets.
 
-    ``team`` threads run each thread of the grid together. With ``native``, the extension's functions search objects.
+    ``team`` threads run each thread of the grid together, and have these matrix ``units``. With ``native``, the
+    extension's functions search objects.
     """
     clock = clock or _Stopwatch()
-    options = _pass_options(signature, team).replace(native_searches=native)
+    options = _pass_options(signature, team).replace(native_searches=native, units=units)
     with clock.stage("frontend"):
         args = signature.args[:-1] if signature.saves_results else signature.args
         f = _built(source, args, signature)
@@ -325,7 +342,13 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
 def _stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:
     if stage == "ir":
         return print_function(_built(source, signature.args, signature))
-    f = optimised(source, signature, team=_team(signature, target), native=target.has_native_searches)
+    f = optimised(
+        source,
+        signature,
+        team=_team(signature, target),
+        units=_units(signature, target),
+        native=target.has_native_searches,
+    )
     if stage == "optimised":
         return print_function(f)
     options = _lowering(signature, analyse(f), target)
