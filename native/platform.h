@@ -66,6 +66,9 @@ class SignalsBlocked {
 #endif
 };
 
+// Lets the threads of the process that somebody waits for run before this one, where they are too many for the cores.
+void give_way();
+
 // Lets `before` be called before each fork, and `in_child` after it in the child; either may be null. False when
 // there is no memory for it.
 bool call_at_forks(void (*before)(), void (*in_child)());

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifdef __APPLE__
@@ -93,6 +94,12 @@ SignalsBlocked::SignalsBlocked() {
 }
 
 SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &old_, nullptr); }
+
+void give_way() {
+#ifdef __linux__
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5);  // of this thread alone; elsewhere of all of them
+#endif
+}
 
 bool call_at_forks(void (*before)(), void (*in_child)()) { return pthread_atfork(before, nullptr, in_child) == 0; }
 

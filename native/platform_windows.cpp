@@ -105,6 +105,8 @@ SignalsBlocked::SignalsBlocked() {}  // Windows runs handlers in a thread of its
 
 SignalsBlocked::~SignalsBlocked() {}
 
+void give_way() { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL); }
+
 bool call_at_forks(void (*)(), void (*)()) { return true; }  // there are none
 
 void stop_in_debugger() {

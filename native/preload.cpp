@@ -31,7 +31,10 @@ PyObject* preload(PyObject*, PyObject* args) {
     const std::string path = name;
     loading = true;
     try {
-        std::thread([path, open] { load(path, open != 0); }).detach();
+        std::thread([path, open] {
+            give_way();  // to the thread that imports the compiler meanwhile: NumPy's keep cores busy after its import
+            load(path, open != 0);
+        }).detach();
     } catch (const std::system_error&) {  // out of threads
         load(path, open != 0);
     }

@@ -1,5 +1,6 @@
 """Topics of builtins that are imported when one of theirs is asked for."""
 
+import os
 import subprocess
 import sys
 
@@ -21,26 +22,76 @@ assert "sin" in REGISTRY and "my_variable" not in REGISTRY and loaded() == []
 """
 
 
+OPERANDS = ["matrix", "powers", "special", "utility", "vector"]
+"""What quaternions, transforms and tiles import, since they add overloads to builtins of these topics."""
+
+
 def run(text: str) -> str:
     done = subprocess.run([sys.executable, "-c", PROGRAM + text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def test_names_of_later_topics_begin_as_listed_and_no_others_do():
+def test_names_of_later_topics_are_listed_and_later_overloads_follow_earlier_ones():
     # In a process of its own: this one may have imported any of them in any order.
     run("""
 import importlib
-for topic, beginnings in LATER.items():
+from warp_like.builtins.spec import Special, Symbol
+
+def is_listed(name, names):
+    return any(name.startswith(n[:-1]) if n.endswith("*") else name == n for n in names.split())
+
+for topic, names in LATER.items():
     before = {name: len(rows) for name, rows in REGISTRY.declared.items()}
+    loaded_before = set(sys.modules)
     importlib.import_module(f"warp_like.builtins.{topic}")
     grown = {name for name, rows in REGISTRY.declared.items() if len(rows) != before.get(name, 0)}
     assert grown
     for name in grown:
-        assert name.startswith(("_", *beginnings)), name
-        assert name not in early, name  # the order of its overloads would follow from what was asked for
-others = tuple(beginning for beginnings in LATER.values() for beginning in beginnings if beginning != "tile")
-assert not [name for name in early if name.startswith(others)]
+        assert name.startswith("_") or is_listed(name, names), (topic, name)
+    for name in names.split():
+        assert name.endswith("*") or name in grown, (topic, name)
+        assert name.endswith("*") or not any(row.assigns for row in REGISTRY.declared[name]), name
+for name, rows in REGISTRY.declared.items():
+    kinds = [isinstance(row.lower, Special) for row in rows]
+    assert all(kinds) or not any(kinds), name
+    calls = [isinstance(row.lower, Symbol) and not row.lower.llvm for row in rows]
+    assert calls[0] or not any(calls), name  # asked of the topic that was loaded first
+""")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children go on from where the parent is")
+def test_overloads_have_one_order_whichever_topic_was_imported_first():
+    run("""
+import importlib, os, pathlib, tempfile
+folder = pathlib.Path(tempfile.mkdtemp())
+for first in ("spec", "tiles", "transform", "quaternion", "matrix", "mesh_signs"):
+    if not os.fork():
+        importlib.import_module(f"warp_like.builtins.{first}")
+        rows = [(name, [(r.params, str(r.patterns)) for r in REGISTRY[name]]) for name in sorted(REGISTRY)]
+        (folder / first).write_text(repr(rows))
+        os._exit(0)
+    assert os.wait()[1] == 0, first
+assert len({made.read_text() for made in folder.iterdir()}) == 1
+for made in folder.iterdir():
+    made.unlink()
+folder.rmdir()
+""")
+
+
+def test_operators_on_scalars_load_no_further_topics():
+    run("""
+from warp_like.builtins.spec import may_call_library, resolve
+from warp_like.ir.types import float32, int32, Quat, Vec
+for name in ("add", "sub", "mul", "div", "lt", "min", "abs", "sin"):
+    args = [float32] * (1 if name in ("abs", "sin") else 2)
+    resolve(name, args)
+    assert name in REGISTRY and may_call_library(name) == (name == "sin")
+assert loaded() == [], loaded()
+resolve("add", [Vec(3, float32)] * 2)
+assert loaded() == [], loaded()
+resolve("mul", [Quat(float32)] * 2)
+assert "quaternion" in loaded() and "tiles" not in loaded()
 """)
 
 
@@ -48,13 +99,17 @@ assert not [name for name in early if name.startswith(others)]
     ("name", "topics"),
     [
         ("noise", ["noise", "random"]),
+        ("quat_identity", sorted([*OPERANDS, "quaternion"])),
         ("svd3", ["decompositions"]),
         ("mesh_query_point", ["bvh", "hash_grid", "mesh", "mesh_signs"]),
-        ("tile_load", ["tile_algebra", "tile_calls", "tile_sorting"]),
+        (
+            "tile_load",
+            sorted([*OPERANDS, "quaternion", "tile_algebra", "tile_calls", "tile_sorting", "tiles", "transform"]),
+        ),
     ],
 )
 def test_a_name_loads_its_topics_alone(name, topics):
-    assert run(f"assert {name!r} in REGISTRY\nprint(loaded())") == str(topics)
+    assert run(f"assert {name!r} in REGISTRY and REGISTRY[{name!r}]\nprint(loaded())") == str(topics)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ from tests.ir_builder import start, tid
 from warp_like.base.passes import PASSES, ROUTE
 from warp_like.base.settings import settings
 from warp_like.ir import ops
+from warp_like.ir import verify as verifier
 from warp_like.ir.core import Block, Function, Value
 from warp_like.ir.types import Array, float32
 from warp_like.ir.verify import InvalidIR
-from warp_like.passes import pipeline, runner, stages
+from warp_like.passes import pipeline, stages
 from warp_like.passes.dce import dce
 from warp_like.passes.fold import fold
 from warp_like.passes.runner import Options, Runner
@@ -169,7 +170,7 @@ def test_a_stage_of_a_kernel_runs_again_to_name_the_pass(crashes: bool, monkeypa
 
 def test_a_function_is_verified_where_a_pass_or_a_rule_may_have_changed_what_holds(monkeypatch) -> None:
     checked: list[int] = []
-    monkeypatch.setattr(runner, "verify", lambda f, rules: checked.append(len(rules)))
+    monkeypatch.setattr(verifier, "verify", lambda f, rules: checked.append(len(rules)))
     run = Runner("prepare", _unused_negation(), Options(verify=True))
 
     def is_verified_after(change: Callable[[Block], object]) -> bool:

@@ -10,8 +10,9 @@ from tests.ir_builder import branch, start, tid
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function
+from warp_like.ir.rules import Rule
 from warp_like.ir.types import MOST_IN_REGISTERS, Array, Lanes, Struct, Vec, bool_, float32, int32
-from warp_like.ir.verify import InvalidIR, Rule, verify
+from warp_like.ir.verify import InvalidIR, verify
 from warp_like.passes import lower_large_values, pipeline, stages
 from warp_like.passes.ad.markers import NotRecomputable, Replayed
 

@@ -28,7 +28,7 @@ from warp_like.base.loc import Loc
 from warp_like.base.reach import Reach
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
-from warp_like.ir.rewrite import grid_ndim
+from warp_like.ir.rewrite import find_ops, grid_ndim
 from warp_like.ir.types import Array, Scalar
 
 _MOST = 2**31 - 1
@@ -66,7 +66,7 @@ class _Index(NamedTuple):
 class _Finder:
     def __init__(self, f: Function) -> None:
         self.positions = {p: i for i, p in enumerate(f.params) if isinstance(p.type, Array)}
-        loops = (o for o in f.body.walk() if isinstance(o, ops.For))
+        loops = find_ops(f.body, ops.For)
         self.counted = {o.body.params[0]: trips for o in loops if (trips := counted_range(o))}
         self.found: dict[tuple[int, int, int | None, bool, bool], Reach] = {}
         self.grid_ndim = grid_ndim(f)

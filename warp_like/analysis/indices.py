@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from warp_like.base.frozen import Frozen
-from warp_like.builtins.blocks import COOPERATIVE
+from warp_like.builtins.spec import COOPERATIVE
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, int64

@@ -13,7 +13,7 @@ import numpy as np
 
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.patterns import TF, M, Pattern, Q, S, V, X
-from warp_like.builtins.spec import REGISTRY, Cooperative, NoGradient, Special, builtin, declare_row
+from warp_like.builtins.spec import Cooperative, NoGradient, Special, builtin, declare_row
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.types import bool_, int32, uint32
@@ -238,6 +238,3 @@ for _value in (X, V, M, Q, TF):
     _declare_shuffle("warp_shuffle_up", "distance", "the lane ``distance`` below this one, at least 0", _value)
     _declare_shuffle("warp_shuffle_down", "distance", "the lane ``distance`` above this one, at least 0", _value)
     _declare_shuffle("warp_shuffle_xor", "mask", "the lane whose number is this one's xor ``mask``", _value)
-
-COOPERATIVE = frozenset(name for name, rows in REGISTRY.declared.items() if isinstance(rows[0].lower, Cooperative))
-"""The names of the builtins declared here that have a ``Cooperative`` lowering, all rows of a name alike."""

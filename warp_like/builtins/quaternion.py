@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from warp_like.builtins import reference, rotations
+from warp_like.builtins import (
+    matrix,  # noqa: F401 (its rows of a name come first)
+    reference,
+    rotations,
+)
 from warp_like.builtins.device import quaternion as device
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.logic import _all_equal, _any_different, _different, _equal

@@ -13,7 +13,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
-from warp_like.builtins.explain import Call, explain
 from warp_like.builtins.overload import (
     Adjoint,
     Adjoints,
@@ -45,28 +44,57 @@ class Registry(MutableMapping[str, list[Overload]]):
 
     def __init__(self) -> None:
         self.declared: dict[str, list[Overload]] = {}
-        self._expected: dict[str, tuple[str, ...]] = {}
+        self._expected: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {}
 
-    def expect(self, modules: Mapping[str, tuple[str, ...]]) -> None:
-        """Import each of ``modules`` when a name is asked for that begins like one of its names."""
-        self._expected.update(modules)
+    def expect(self, modules: Mapping[str, str]) -> None:
+        """Import each of ``modules``, in this order, when one of its names is asked for; a star ends a beginning."""
+        for module, names in modules.items():
+            words = names.split()
+            beginnings = tuple([word[:-1] for word in words if word.endswith("*")])
+            self._expected[module] = frozenset(words), beginnings
 
-    def _load(self, name: str) -> None:
-        """Import what may declare ``name``; all modules for the name of a row that only the bodies of others use."""
-        hidden = name.startswith("_") and name not in self.declared
-        for module, beginnings in tuple(self._expected.items()):
-            if hidden or name.startswith(beginnings):
-                importlib.import_module(module)  # another thread that imports it is waited for
-                self._expected.pop(module, None)
+    def rows(self, name: str) -> Iterator[Overload]:
+        """Iterate over the rows of ``name``, none if there is no such builtin; import what has more when it gets there.
+
+        So an operator on scalars needs no table of quaternions.
+        """
+        known = self.declared.get(name, [])
+        at = 0
+        while True:
+            for row in known[at:]:
+                yield row
+                at += 1
+            more = self._load_next(name)
+            known = self.declared.get(name, [])
+            if not more and at == len(known):
+                return
+
+    def _load_next(self, name: str) -> bool:
+        """Import one module that may declare ``name``, if there is one left; all for a hidden name that none lists."""
+        for module, (names, beginnings) in tuple(self._expected.items()):
+            if name in names or name.startswith(beginnings):
+                self._import(module)
+                return True
+        if name.startswith("_") and name not in self.declared and self._expected:
+            self._load_all()
+            return True
+        return False
+
+    def _import(self, module: str) -> None:
+        importlib.import_module(module)  # another thread that imports it is waited for
+        self._expected.pop(module, None)
 
     def _load_all(self) -> None:
         for module in tuple(self._expected):
-            importlib.import_module(module)
-            self._expected.pop(module, None)
+            self._import(module)
+
+    def __contains__(self, name: object) -> bool:
+        listed = any(name in names for names, _ in self._expected.values())
+        return listed or (isinstance(name, str) and next(self.rows(name), None) is not None)
 
     def __getitem__(self, name: str) -> list[Overload]:
-        if self._expected:
-            self._load(name)
+        while self._load_next(name):
+            pass
         return self.declared[name]
 
     def __setitem__(self, name: str, rows: list[Overload]) -> None:
@@ -88,6 +116,9 @@ REGISTRY = Registry()
 
 ASSIGNING: set[str] = set()
 """The builtins with a row that assigns to its arguments, of those that have been asked for."""
+
+COOPERATIVE: set[str] = set()
+"""The builtins with a ``Cooperative`` lowering, of those that have been asked for; all rows of a name are alike."""
 
 _T = TypeVar("_T")
 
@@ -136,8 +167,10 @@ def _add(row: Overload) -> None:
     REGISTRY.declared.setdefault(row.name, []).append(row)
     if isinstance(row.lower, Inline) and row.lower.outlined:
         OUTLINED.add(row.name)
-    if isinstance(row.lower, Cooperative) and row.lower.meets:
-        MEETING.add(row.name)
+    if isinstance(row.lower, Cooperative):
+        COOPERATIVE.add(row.name)
+        if row.lower.meets:
+            MEETING.add(row.name)
     if row.assigns:
         ASSIGNING.add(row.name)
 
@@ -181,6 +214,8 @@ def resolve(
     try:
         return _resolve(name, tuple(args))
     except NoMatch:
+        from warp_like.builtins.explain import Call, explain
+
         call = Call(name, tuple(args), tuple(REGISTRY[name]), symbol, tuple(texts) if texts is not None else None)
         raise explain(call) from None
 
@@ -188,7 +223,9 @@ def resolve(
 @functools.cache
 def may_call_library(name: str) -> bool:
     """Return whether a row of builtin ``name`` is a function of the math library without an intrinsic of LLVM's."""
-    return any(isinstance(row.lower, Symbol) and not row.lower.llvm for row in REGISTRY[name])
+    return any(
+        isinstance(row.lower, Symbol) and not row.lower.llvm for row in REGISTRY.declared.get(name) or REGISTRY[name]
+    )
 
 
 def lane_search(name: str, args: Sequence[Type]) -> str:
@@ -212,7 +249,7 @@ def _resolve(name: str, args: tuple[Argument, ...]) -> Resolved:
     ):  # nothing to adapt to: abs(-3) is an int although abs takes floats first
         with contextlib.suppress(NoMatch):
             return _resolve(name, tuple(a.default for a in literals))
-    for row in REGISTRY[name]:
+    for row in REGISTRY.rows(name):
         if isinstance(row.lower, Special):
             raise TypeError(f"{name}() is built by the frontend and has no overloads to resolve")
         if len(args) == len(row.params):
@@ -228,13 +265,13 @@ def bind(name: str, args: Sequence[_T], keywords: Mapping[str, _T]) -> list[_T |
     Raises:
         NoMatch: No overload has these arguments by name and number.
     """
-    rows = REGISTRY[name]
-    for row in rows:
+    for row in REGISTRY.rows(name):
         bound = _bind(row, args, keywords)
         if bound is not None:
             return bound
     if not keywords:
         return list(args)  # a wrong number of them: resolve() says so
+    rows = REGISTRY[name]
     takes = " or ".join(dict.fromkeys(r.signature() for r in rows))
     known = {p for r in rows for p in r.params}
     for keyword in keywords:
@@ -260,6 +297,7 @@ def _bind(row: Overload, args: Sequence[_T], keywords: Mapping[str, _T]) -> list
 
 __all__ = [
     "ASSIGNING",
+    "COOPERATIVE",
     "REGISTRY",
     "Adjoint",
     "Adjoints",

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from warp_like.builtins import rigid
 from warp_like.builtins.spec import NoGradient, Special, builtin
 from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.types import Scalar, bfloat16, float32, int32
@@ -46,6 +45,8 @@ def _matrix(*args: Any, shape: Any = None, dtype: Any = None, **parts: Any) -> A
     given = (*args, *(parts[p] for p in ("pos", "rot", "scale")[len(args) :] if p in parts))
     if shape is None and len(given) == 3:
         pos, rot, scale = (np.array(v, np.float64) for v in given)
+        from warp_like.builtins import rigid
+
         return matrix((4, 4), _dtype(given, dtype))._from_ndarray(rigid.compose(pos, rot, scale))
     if shape is None or parts:
         raise TypeError("wp.matrix() needs a shape, or a position, a rotation and a scale")

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
+from warp_like.builtins import transform  # noqa: F401 (its rows of a name come first)
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import FEW_BITS, SIMD_BITS, SIMD_ROWS, for_each, product, scan
 from warp_like.builtins.operators import INTEGERS

@@ -153,6 +153,8 @@ def _find_references(source: Source) -> closure.References:
         if found.fit(source):
             return found
     preload()  # the text is new, so it will be compiled
+    import warp_like.compiler.pipeline  # noqa: F401 (here, as the key waits for LLVM, which names the processor)
+
     found = closure.references(source)
     cache.write_facts(key, tuple(found))
     return found

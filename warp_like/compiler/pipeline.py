@@ -24,7 +24,6 @@ from warp_like.frontend.build import at_any_depth, build_kernel
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function
-from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import has_op
 from warp_like.ir.types import Type
 from warp_like.passes import pipeline as passes
@@ -173,7 +172,7 @@ def _schedule(f: Function, lanes: Choice | None = None) -> GridSchedule:
         lanes=1 if lanes is None else lanes.width,
         reason="" if lanes is None else lanes.reason,
         rows=1 if coarsened is None else coarsened.schedule.rows,
-        bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Search, ops.Call)) for o in f.body.walk()),
+        bounded=not has_op(f, ops.For, ops.While, ops.Native, ops.Search, ops.Call),
         team=f.team,
     )
 
@@ -202,7 +201,7 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         prelaunch_copies=f.prelaunch_copies,
         order_dependent=ordered,
         non_associative=non_associative,
-        prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
+        prints=has_op(f, ops.Print),
         reduced=options.reduced,
         apart=options.apart if signature.sums else _written_after_looking_ahead(memory, signature, target),
         nested_reads=tuple(place for place, a in nested.items() if a.read),
@@ -260,6 +259,8 @@ def optimised(
         args = signature.args[:-1] if signature.saves_results else signature.args
         f = _built(source, args, signature)
     if log.dumps("ir"):
+        from warp_like.ir.printer import print_function
+
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
         customs = signature.wrt is not None or signature.tangent is not None
@@ -290,6 +291,8 @@ def optimised(
     with clock.stage("passes"):
         f = passes.finish(passes.optimise(f, options, owned=True), options, owned=True)
     if log.dumps("optimised"):
+        from warp_like.ir.printer import print_function
+
         log.dump("optimised", f.name, print_function(f))
     return f
 
@@ -341,6 +344,8 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
 
 def _stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:
     if stage == "ir":
+        from warp_like.ir.printer import print_function
+
         return print_function(_built(source, signature.args, signature))
     f = optimised(
         source,
@@ -350,10 +355,14 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
         native=target.has_native_searches,
     )
     if stage == "optimised":
+        from warp_like.ir.printer import print_function
+
         return print_function(f)
     options = _lowering(signature, analyse(f), target)
     wide = _in_lanes(f, signature, target, options).function
     if stage == "lanes":
+        from warp_like.ir.printer import print_function
+
         return "\n".join(print_function(g) for g in (wide, wide.schedule.coarsened) if g is not None)
     return _backend_text(wide, target, options, stage)
 
@@ -449,6 +458,8 @@ def _written_after_looking_ahead(memory: Memory, signature: Signature, target: T
 
 def _dump_pass(moment: str, f: Function) -> None:
     if log.dumps_pass(moment):
+        from warp_like.ir.printer import print_function
+
         log.dump(moment, f.name, print_function(f))
 
 

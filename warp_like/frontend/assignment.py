@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
-from warp_like.frontend import constants, indexing, refused, selection
+from warp_like.frontend import constants, indexing, selection
 from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
 from warp_like.frontend.flow import matches
@@ -38,7 +38,6 @@ from warp_like.frontend.scope import Unbound
 from warp_like.frontend.selection import Selection, selected_type
 from warp_like.frontend.specials import thread_index
 from warp_like.frontend.tile_views import TileView
-from warp_like.frontend.tiles import each_thread, parts, structs
 from warp_like.ir.atomics import KINDS, AtomicKind, has_atomic
 from warp_like.ir.core import Value
 from warp_like.ir.types import Tile, Type, element_count, scalar_of
@@ -107,6 +106,8 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, operand: Operand, source
     for part in target.elts:
         if isinstance(part, ast.Starred):
             with ctx.at(part):
+                from warp_like.frontend import refused
+
                 raise refused.expression(part)
     with ctx.at(target):
         if not isinstance(operand, tuple):
@@ -150,6 +151,8 @@ def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
 
 def _combined(ctx: Context, where: TilePart, node: ast.AugAssign, old: Operand, operand: Operand) -> bool:
     """Add to, or subtract from, a part of a tile in place; False where that is done like any other assignment."""
+    from warp_like.frontend.tiles import each_thread, parts, structs
+
     name, _ = OPERATORS[type(node.op)]
     if _is_by_threads(ctx, where) and name in each_thread.IN_ANY_ORDER:
         _change_by_threads(ctx, where, operand, lambda x, y: _operated(ctx, where, node, x, y))
@@ -168,6 +171,8 @@ def _combined(ctx: Context, where: TilePart, node: ast.AugAssign, old: Operand, 
 
 def _operated(ctx: Context, where: TilePart, node: ast.AugAssign, old: Value, operand: Operand) -> Value:
     """What ``old``, the element of a tile at a place or a part of it, becomes by ``node``."""
+    from warp_like.frontend.tiles import structs
+
     new: Operand = structs.of_elements(ctx, OPERATORS[type(node.op)][0], old, operand) or binary(
         ctx, node.op, old, operand, [node.target, node.value]
     )
@@ -192,6 +197,8 @@ def _change_by_threads(
         path = tuple(next(at) if isinstance(s, Value) else s for s in where.path)
         old = part_of(ctx, element, where.fields, path)
         return replaced(ctx, element, where.fields, path, change(old, thread[0] if given else operand))
+
+    from warp_like.frontend.tiles import each_thread
 
     each_thread.change_element(ctx, where.view, [*given, *indices], changed)
 
@@ -272,6 +279,8 @@ def _store_tile(ctx: Context, where: TilePart, operand: Operand, shown: str, sou
         return
     if path or fields:
         part = replaced(ctx, tile_part(ctx, where), fields, path, part)
+    from warp_like.frontend.tiles import parts
+
     parts.replace(ctx, view, part)
 
 

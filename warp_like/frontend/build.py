@@ -15,23 +15,19 @@ from warp_like.frontend import (  # they register handlers
     assignment,  # noqa: F401
     calls,  # noqa: F401
     expressions,  # noqa: F401
-    gradients,
-    loops,  # noqa: F401
     references,
+    statements,
 )
 from warp_like.frontend.context import Context, Returns, Session
 from warp_like.frontend.control_flow import run
 from warp_like.frontend.flow import Flow, Tail, with_tests_inside
 from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
-from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.liveness import Liveness
-from warp_like.frontend.native import build_native
 from warp_like.frontend.operands import ArgumentType, Operand, leaves, nesting_of
 from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
-from warp_like.frontend.statements import ended
 from warp_like.frontend.tile_views import Aliases
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
@@ -116,6 +112,8 @@ def _calling(session: Session, overload: Overload, given: tuple[ArgumentType, ..
             else "kernel code has no recursion; write a loop",
         )
     if overload.native is not None:
+        from warp_like.frontend.native import build_native
+
         session.functions[key] = found = build_native(overload, given, _unique(session, source.name))
         return found
     session.building.append((key, source.name))
@@ -159,10 +157,14 @@ def _add_customs(session: Session, overload: Overload, f: Function, given: tuple
             overload.source.header,
         )
     if "gradient" in overload.customs:
+        from warp_like.frontend import gradients
+
         params = gradients.gradient_parameters(overload, given, f.results)
         f.gradient = _build(session, gradients.gradient_source(overload, params), params, Returns())
     if "replay" in overload.customs:
         f.replay = _calling(session, overload.customs["replay"], given)
+        from warp_like.frontend import gradients
+
         gradients.require_replay(overload, f.results, f.replay.results)
 
 
@@ -172,6 +174,8 @@ def _holds_array(t: object) -> bool:
 
 def build_inline(lower: Inline, types: Sequence[Type]) -> Function:
     """Build the body of a builtin that is written in the kernel language: its names are builtins and types."""
+    from warp_like.frontend.inlining import inline_overload
+
     return _calling(Session(False, call=_calling), inline_overload(lower), tuple(types))
 
 
@@ -204,7 +208,7 @@ def _build(
             ctx.scope.names[name] = Variable(value, None)
     with at(source.header):
         body = with_tests_inside(source.node.body)
-        body = ended(body, changed) if source.role == "func" else body
+        body = statements.ended(body, changed) if source.role == "func" else body
         ctx.live = Liveness(body, changed)
         ctx.aliases = Aliases(body, always=any(isinstance(t, Tile) for t in given.values()))
         flow = run(ctx, body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,36 +13,29 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
 from warp_like.frontend import (
-    advice,
     assignment,
     constants,
-    constructors,
-    derivatives,
-    making,
-    overloads,
     places,
     plain_names,
     references,
-    refused,
     specials,
     statics,
     unpacking,
 )
 from warp_like.frontend.arguments import require_assignable
-from warp_like.frontend.context import Context, expression
+from warp_like.frontend.context import Context, expression, vector_instead
 from warp_like.frontend.expressions import array_choice
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import NUMPY_DIFFERS, GradientOf, Host, builtin_name, grad, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe, flatten, require_value_kind
-from warp_like.frontend.overloads import Argument
 from warp_like.frontend.tile_views import TileView, root_of
-from warp_like.frontend.tiles.arguments import as_view
-from warp_like.frontend.tiles.parts import replace
-from warp_like.frontend.warn import warn
 from warp_like.ir import core as ir
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import Struct, Tile, TileStack, Transform
+
+if TYPE_CHECKING:
+    from warp_like.frontend.overloads import Argument
 
 
 @expression(ast.Call)
@@ -63,11 +56,15 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
             raise WarpCodegenError("`**` can't unpack in kernel code", help="name each argument")
     node = unpacking.without_stars(ctx, node)
     if callee.obj is grad:
+        from warp_like.frontend import derivatives
+
         return derivatives.build_grad(ctx, node)
     if name is not None:
         _warn_of_numpy(callee)
         return _builtin(ctx, name, node)
     if isinstance(callee.obj, GradientOf):
+        from warp_like.frontend import derivatives
+
         return derivatives.call_gradient(ctx, *_called(ctx, callee.obj, node))
     if isinstance(callee.obj, Function):
         return _call_user(ctx, callee.obj, node)
@@ -76,12 +73,20 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
         args = [(ctx.expr(a), a) for a in node.args]
         keywords = {k.arg: (ctx.expr(k.value), k.value) for k in node.keywords if k.arg}
         cls = callee.obj if isinstance(callee.obj, type) else values.from_ir(t)
+        from warp_like.frontend import constructors
+
         return constructors.structure(ctx, t, cls, args, keywords)
     if isinstance(t, Transform):
+        from warp_like.frontend import making
+
         return making.transform(ctx, node, t)
     if t is not None:
+        from warp_like.frontend import constructors, making
+
         making.require_agreement(ctx, node, t, callee.text)
         return constructors.construct(ctx, t, [ctx.expr(a) for a in node.args], node.args)
+    from warp_like.frontend import refused
+
     raise refused.call(callee, node)
 
 
@@ -96,6 +101,8 @@ def _warn_of_numpy(callee: Host) -> None:
     """Say that a function of NumPy has another meaning in kernel code, as in Warp."""
     if isinstance(callee.obj, np.ufunc) and callee.obj.__name__ in NUMPY_DIFFERS:
         name, difference = NUMPY_DIFFERS[callee.obj.__name__]
+        from warp_like.frontend.warn import warn
+
         warn(
             f"`{callee.text}` is wp.{name}() in kernel code, which {difference}", help=f"write wp.{name} if it is meant"
         )
@@ -105,8 +112,8 @@ def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:
     special = specials.handler(name)
     if special is not None:
         return special(ctx, node)
-    rows = REGISTRY.get(name)
-    if rows is None or any(isinstance(r.lower, Special) for r in rows):
+    first = next(REGISTRY.rows(name), None)
+    if first is None or isinstance(first.lower, Special):
         raise WarpCodegenError(f"{name}() can't be used here")
     args = [ctx.expr(a) for a in node.args]
     keywords = {k.arg: ctx.expr(k.value) for k in node.keywords if k.arg}
@@ -117,7 +124,7 @@ def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:
     nodes = node.args if not keywords and len(bound) == len(node.args) else None
     for argument, operand in zip(node.args, args, strict=True):
         with ctx.at(argument):
-            require_value_kind(operand, functools.partial(advice.as_vector, node=argument))
+            require_value_kind(operand, functools.partial(vector_instead, node=argument))
     if name in ("where", "select") and len(bound) == 3:
         cond, *sides = bound
         chosen = array_choice(ctx, cond, *(sides if name == "where" else sides[::-1]))
@@ -155,11 +162,15 @@ def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Oper
 
 def _arguments(ctx: Context, function: Function, node: ast.Call) -> tuple[list[Argument], dict[str, Argument]]:
     """Build the arguments of a call of a user function: those by position, and those by name."""
+    from warp_like.frontend.overloads import Argument
+
     by_reference = {(o.params.index(p), p) for o in function.overloads for p in o.references}
 
     def built(a: ast.expr, is_reference: bool) -> Argument:
         root = root_of(a)
         if root is not None and references.holds_tile(ctx, root):
+            from warp_like.frontend.tiles.arguments import as_view
+
             operand = ctx.reference(a)
             view = as_view(ctx, operand, a)
             if view is None:
@@ -184,6 +195,8 @@ def _place_of_stack(ctx: Context, node: ast.expr, operand: Operand) -> Any:
 
 def _call_user(ctx: Context, function: Function, node: ast.Call) -> Operand:
     """Call a user function, and store what it gives for arguments taken by reference."""
+    from warp_like.frontend import overloads
+
     called = overloads.instance(ctx, function, *_arguments(ctx, function, node))
     results = ctx.call(called.function, flatten(tuple(called.args)))
     if not called.changed:
@@ -196,10 +209,12 @@ def _call_user(ctx: Context, function: Function, node: ast.Call) -> Operand:
     values = results if isinstance(results, tuple) else (results,)
     kept = len(values) - len(called.changed)
     for (name, argument), new in zip(called.changed.items(), values[kept:], strict=True):
-        given = argument if isinstance(argument, Argument) else None
+        given = argument if isinstance(argument, overloads.Argument) else None
         if isinstance(new.type, Tile):
             if given is not None and isinstance(given.place, TileView):
                 _require_distinct(ctx, function, name, given.place, given.node)
+                from warp_like.frontend.tiles.parts import replace
+
                 replace(ctx, given.place, new)
             continue  # what no variable holds, nobody sees again
         target = references.require_place(ctx, function, name, given.node if given is not None else None)
@@ -222,8 +237,12 @@ def _require_distinct(ctx: Context, function: Function, name: str, view: TileVie
 
 def _called(ctx: Context, gradient: GradientOf, node: ast.Call) -> tuple[ir.Function, list[Operand]]:
     """The function of which ``gradient`` is the gradient, for the arguments of ``node``, and these arguments."""
+    from warp_like.frontend import derivatives
+
     of = gradient.function
     if isinstance(of, Function):
+        from warp_like.frontend import overloads
+
         called = overloads.instance(ctx, of, *_arguments(ctx, of, node))
         if called.changed:
             raise WarpCodegenError(f"grad() can't differentiate {of.name}(), which changes its argument")

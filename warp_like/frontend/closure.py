@@ -84,8 +84,9 @@ def _names(node: ast.FunctionDef) -> tuple[Any, Any, Any]:
     """The dotted names in the body of a definition that are not local to it, as ``References`` lists them."""
     from warp_like.frontend.statics import local_names
 
-    local = local_names(node)
-    calls = [n for s in node.body for n in all_nodes(s) if isinstance(n, ast.Call)]
+    nodes = [n for s in node.body for n in all_nodes(s)]
+    local = local_names(node, nodes)
+    calls = [n for n in nodes if isinstance(n, ast.Call)]
     called = [(call, callee) for call in calls if (callee := dotted(call.func)) is not None]
     static = [(call, callee) for call, callee in called if callee[-1] == "static"]
     arguments = {argument for call, _ in static for argument in call.args}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from warp_like import values
@@ -20,9 +20,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.builtins.overload import Inline, NoMatch
 from warp_like.builtins.patterns import Literal, int_range
 from warp_like.builtins.spec import Resolved, resolve
-from warp_like.frontend import advice, refused
 from warp_like.frontend.host import Host, is_callable, not_a_value
-from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.liveness import Liveness
 from warp_like.frontend.names import NOW, Names
 from warp_like.frontend.operands import (
@@ -38,7 +36,6 @@ from warp_like.frontend.operands import (
 from warp_like.frontend.scope import Scope, Unassigned, Unbound, Variable, as_bool
 from warp_like.frontend.source import Source
 from warp_like.frontend.tile_views import Aliases, TileView
-from warp_like.frontend.warn import warn
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, IndexedArray, Scalar, Type, bool_, int32, int64, is_empty
@@ -58,6 +55,8 @@ _OF_NOTHING = {
 
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Operand]] = {}
 STATEMENTS: dict[type[ast.stmt], Callable[[Context, Any], Flow | None]] = {}
+_LATER = {ast.For: "loops", ast.While: "loops", ast.Assert: "checking"}
+"""The modules that handle further statements, which not all kernels have."""
 
 
 def expression(*kinds: type[ast.expr]) -> Callable[[_Handler], _Handler]:
@@ -80,7 +79,6 @@ def statement(*kinds: type[ast.stmt]) -> Callable[[_Handler], _Handler]:
     return register
 
 
-@dataclass
 class Session:
     """State that the functions of one kernel share.
 
@@ -93,25 +91,39 @@ class Session:
         around: How names around the functions are looked up.
     """
 
-    wide: bool
-    call: Callable[[Session, Overload, tuple[ArgumentType, ...]], Function]
-    around: Names = NOW
-    shares_indices: bool = False
-    block_dim: int = 1
-    functions: dict[Any, Function] = field(default_factory=dict)
-    building: list[tuple[tuple[Overload, Any], str]] = field(default_factory=list)
-    names: Counter[str] = field(default_factory=Counter)
-    nestings: dict[Function, tuple[Nesting, ...]] = field(default_factory=dict)  # of results with tuples inside of them
+    def __init__(
+        self,
+        wide: bool,
+        call: Callable[[Session, Overload, tuple[ArgumentType, ...]], Function],
+        around: Names = NOW,
+        shares_indices: bool = False,
+        block_dim: int = 1,
+    ) -> None:
+        self.wide = wide
+        self.call = call
+        self.around = around
+        self.shares_indices = shares_indices
+        self.block_dim = block_dim
+        self.functions: dict[Any, Function] = {}
+        self.building: list[tuple[tuple[Overload, Any], str]] = []
+        self.names: Counter[str] = Counter()
+        self.nestings: dict[Function, tuple[Nesting, ...]] = {}  # of results with tuples inside of them
 
 
-@dataclass
 class Returns:
     """The results of a function: their types once they are known, and where they were settled."""
 
-    types: list[Type | None] | None = None
-    loc: Loc | None = None
-    annotated: bool = False
-    nesting: tuple[Nesting, ...] = ()  # where they stand in tuples
+    def __init__(
+        self,
+        types: list[Type | None] | None = None,
+        loc: Loc | None = None,
+        annotated: bool = False,
+        nesting: tuple[Nesting, ...] = (),
+    ) -> None:
+        self.types = types
+        self.loc = loc
+        self.annotated = annotated
+        self.nesting = nesting  # where they stand in tuples
 
 
 class Context:
@@ -148,14 +160,21 @@ class Context:
         handler = EXPRESSIONS.get(type(node))
         with self.at(node):
             if handler is None:
+                from warp_like.frontend import refused
+
                 raise refused.expression(node)
             return handler(self, node)
 
     def statement(self, node: ast.stmt) -> Flow | None:
         """Build a statement; None where it simply goes on to the next."""
-        handler = STATEMENTS.get(type(node))
+        kind = type(node)
+        if kind not in STATEMENTS and kind in _LATER:
+            importlib.import_module(f"warp_like.frontend.{_LATER[kind]}")
+        handler = STATEMENTS.get(kind)
         with self.at(node):
             if handler is None:
+                from warp_like.frontend import refused
+
                 raise refused.statement(node)
             return handler(self, node)
 
@@ -240,7 +259,7 @@ class Context:
             what: The place where it is wanted, for messages.
             node: The operand's syntax, for messages.
         """
-        operand = require_value_kind(operand, lambda given: advice.as_vector(given, node, type))
+        operand = require_value_kind(operand, lambda given: vector_instead(given, node, type))
         if isinstance(operand, Literal) and operand.fits(type):
             return self.b.constant(operand.value, type)
         if isinstance(operand, Value):
@@ -250,6 +269,8 @@ class Context:
                 return self.b.cast(operand, type)
         if isinstance(operand, Literal) and isinstance(operand.value, int) and isinstance(type, Scalar) and type.is_int:
             lo, hi = int_range(type)
+            from warp_like.frontend import advice
+
             raise WarpCodegenTypeError(
                 f"{what} is {with_article(str(type))}, which holds {lo} to {hi}, got {operand.value}",
                 help=advice.larger_integer(operand.value, what),
@@ -323,6 +344,8 @@ class Context:
         lower = resolved.overload.lower
         if isinstance(lower, Inline) and (lower.called or any(isinstance(t, Array) for t in resolved.args)):
             # An Apply is free to move, also over a store into an array that its body reads.
+            from warp_like.frontend.inlining import inline_overload
+
             return self.call(self.session.call(self.session, inline_overload(lower), resolved.args), values)
         return results_of(self.b.insert(ops.Apply(name, tuple(values)), *resolved.results))
 
@@ -345,6 +368,8 @@ class Context:
             blamed = known[error.position] if known is not None and error.position is not None else None
             loc = self.source.loc(blamed) if blamed is not None else current_loc()
             begins = {v: found.loc for v in self.scope.names if (found := self.scope.variable(v)) and found.loc}
+            from warp_like.frontend import advice
+
             start = advice.start_of_sum(self.source, name, types, known, begins) if known is not None else None
             return WarpCodegenTypeError(str(error), loc, start or error.help)
         raise AssertionError(f"{name} resolves the second time")
@@ -400,6 +425,8 @@ class Context:
         if variable is None:
             return Unbound(f"`{name}` is read before it is assigned", f"assign `{name}` before this line")
         if variable.assigned is False:
+            from warp_like.frontend.warn import warn
+
             warn(f"`{name}` is not assigned on any path that leads here: it is zero")
         return variable
 
@@ -432,6 +459,8 @@ class Context:
         except WarpCodegenTypeError as error:
             began = old.loc if old is not None else None
             wanted = value.type if isinstance(value, Value) else None
+            from warp_like.frontend import advice
+
             start = advice.another_start(self.source, name, began, wanted) if wanted is not None else None
             raise WarpCodegenTypeError(error.reason, error.loc, start or error.help) from None
 
@@ -448,6 +477,13 @@ class Context:
         if isinstance(old, Value) and old.type != type_of(operand) and self.fits(operand, old.type):
             return self.convert(operand, old.type, "")
         return self.settle(operand)
+
+
+def vector_instead(operand: tuple[Any, ...], node: ast.expr | None, wanted: Type | None = None) -> str | None:
+    """Return advice on a tuple of numbers where one value is due, ``wanted`` of a type."""
+    from warp_like.frontend import advice
+
+    return advice.as_vector(operand, node, wanted)
 
 
 def results_of(op: Op) -> Operand:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.frontend.context import Context, statement
@@ -96,14 +95,14 @@ def any_of(ctx: Context, flags: Sequence[Value]) -> Value:
     return total
 
 
-@dataclass
 class _Arm:
     """A branch that has been built up to its ``Yield``."""
 
-    block: Block
-    scope: Scope
-    flow: Flow
-    falls: bool | None = None
+    def __init__(self, block: Block, scope: Scope, flow: Flow, falls: bool | None = None) -> None:
+        self.block = block
+        self.scope = scope
+        self.flow = flow
+        self.falls = falls
 
     @property
     def may_fall(self) -> bool:

@@ -9,28 +9,15 @@ from collections.abc import Callable, Sequence
 from warp_like import values
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import (
-    advice,
-    constants,
-    indexed_arrays,
-    indexing,
-    literals,
-    local_arrays,
-    plain_names,
-    selection,
-)
-from warp_like.frontend.comparing import comparable, signed_with_uint64
+from warp_like.frontend import constants, indexing, literals, plain_names, selection
 from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import USER_OPERATORS, Host, not_a_value
 from warp_like.frontend.names import MISSING, dotted, is_namespace
 from warp_like.frontend.operands import Extents, Operand, describe
-from warp_like.frontend.overloads import call_operator
 from warp_like.frontend.scope import unknown
 from warp_like.frontend.tile_views import TileView
-from warp_like.frontend.tiles import parts, structs
-from warp_like.frontend.warn import warn
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.rewrite import is_always_defined
@@ -84,6 +71,8 @@ def build_name(ctx: Context, node: ast.Name) -> Operand:
         if (named := plain_names.type_called(node.id)) is not None:
             return named
         known = [*ctx.scope.names, *ctx.source.environment()]
+        from warp_like.frontend import advice
+
         raise unknown(node.id, known, advice.thread_index(ctx.source, node.id, known))
     return constants.from_host(ctx, found, node.id)
 
@@ -119,12 +108,18 @@ def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[as
             if name == "div" and literals.loses_fraction(a, b):
                 _warn_of_fraction(a, b, folded)
             return folded
-    own = _user_operator(ctx, name, (a, b), nodes) or structs.operator(ctx, name, a, b)
+    own = _user_operator(ctx, name, (a, b), nodes)
+    if own is None and isinstance(a, Value) and isinstance(a.type, Tile):
+        from warp_like.frontend.tiles import structs  # few kernels have tiles
+
+        own = structs.operator(ctx, name, a, b)
     return own if own is not None else ctx.apply(name, a, b, symbol=symbol, nodes=nodes)
 
 
 def _warn_of_fraction(a: Literal, b: Literal, result: Literal) -> None:
     """Say that ``1 / 2`` is 0 in kernel code, as in Warp."""
+    from warp_like.frontend.warn import warn
+
     warn(
         f"{a.value} / {b.value} divides integers, which gives {result.value}",
         help=f"write {float(a.value)} / {float(b.value)} for {a.value / b.value:g}, or // if it is meant",
@@ -136,6 +131,8 @@ def _user_operator(ctx: Context, name: str, operands: Sequence[Operand], nodes: 
     if name not in USER_OPERATORS or not any(isinstance(o, Value) and isinstance(o.type, Struct) for o in operands):
         return None
     function = ctx.source.resolve(name)
+    from warp_like.frontend.overloads import call_operator
+
     return call_operator(ctx, function, operands, nodes) if isinstance(function, Function) else None
 
 
@@ -162,6 +159,8 @@ def _require_operand(operand: Operand, symbol: str, node: ast.expr) -> None:
     if isinstance(operand, Host):
         raise not_a_value(operand)
     if isinstance(operand, tuple):
+        from warp_like.frontend import advice
+
         help = advice.as_vector(operand, node) if isinstance(node, ast.Tuple) else None
         raise WarpCodegenTypeError(f"`{symbol}` does not take {describe(operand)}", help=help)
     if isinstance(operand, Value) and isinstance(operand.type, Array):
@@ -186,8 +185,12 @@ def build_compare(ctx: Context, node: ast.Compare) -> Operand:
     def compare(i: int, a: Operand) -> Operand:
         b = ctx.expr(node.comparators[i])
         last = node.comparators[i - 1] if i else node.left
+        from warp_like.frontend.comparing import signed_with_uint64
+
         held: Operand | None = signed_with_uint64(ctx, OPERATORS[type(node.ops[i])][0], a, b)
         if held is None:
+            from warp_like.frontend.comparing import comparable
+
             held = binary(ctx, node.ops[i], *comparable(ctx, a, b), [last, node.comparators[i]])
         if i + 1 == len(node.ops):
             return held
@@ -298,6 +301,8 @@ def build_subscript(ctx: Context, node: ast.Subscript) -> Operand:
     """``a[i]``."""
     base = ctx.reference(node.value)
     if isinstance(base, TileView) or (isinstance(base, Value) and isinstance(base.type, Tile)):
+        from warp_like.frontend.tiles import parts
+
         return parts.subscript(ctx, node, base)
     if isinstance(base, Host):
         key = ctx.expr(node.slice)
@@ -309,6 +314,8 @@ def build_subscript(ctx: Context, node: ast.Subscript) -> Operand:
     if isinstance(base, Extents) and isinstance(node.slice, ast.Constant):
         _warn_of_no_dimension(base, node)
     if isinstance(base, Value) and isinstance(base.type, IndexedArray):
+        from warp_like.frontend import indexed_arrays
+
         return indexed_arrays.read(ctx, base, at)
     return indexing.read(ctx, base, at)
 
@@ -318,6 +325,8 @@ def _warn_of_no_dimension(shape: Extents, node: ast.Subscript) -> None:
     index = ast.literal_eval(node.slice)
     if len(shape) <= index < shape.ENTRIES:
         dimensions = "dimension" if len(shape) == 1 else "dimensions"
+        from warp_like.frontend.warn import warn
+
         warn(f"`{ast.unparse(node)}` is 0, as the array has {len(shape)} {dimensions}")
 
 
@@ -333,6 +342,8 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
             case Array():
                 return _array_attribute(ctx, base, node.attr)
             case IndexedArray():
+                from warp_like.frontend import indexed_arrays
+
                 return indexed_arrays.attribute(ctx, base, node.attr)
             case Struct():
                 return ctx.b.get_field(base, indexing.field(base.type, node.attr))
@@ -391,6 +402,8 @@ def _array_attribute(ctx: Context, array: Value, name: str) -> Operand:
             total = ctx.apply("mul", total, ctx.b.dim(array, axis))
         return total
     if name == "ptr":
+        from warp_like.frontend import local_arrays
+
         return local_arrays.address_of(ctx, array)
     raise WarpCodegenAttributeError(
         f"{with_article(str(array.type))} has no attribute `{name}` in kernel code",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
@@ -94,7 +93,9 @@ def _unrolled(ctx: Context, node: ast.For, items: Sequence[Operand], values: Seq
         while k < len(items):
             for name, held in ctx.scope.names.items():
                 if name not in before and isinstance(held, Variable):
-                    ctx.scope.names[name] = replace(held, is_loose=True)  # of another type in each iteration
+                    ctx.scope.names[name] = Variable(
+                        held.value, held.loc, held.assigned, is_loose=True
+                    )  # of another type in each iteration
             if values is not None:
                 ctx.statics[_hint(node)] = values[k]
             _bind_item(ctx, node, node.target, items[k])

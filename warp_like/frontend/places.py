@@ -13,7 +13,7 @@ from warp_like.base.errors import (
 )
 from warp_like.base.frozen import Frozen
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import indexed_arrays, indexing, selection
+from warp_like.frontend import indexing, selection
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import number
 from warp_like.frontend.names import MISSING
@@ -21,8 +21,6 @@ from warp_like.frontend.operands import Operand, describe
 from warp_like.frontend.references import holds_tile
 from warp_like.frontend.selection import Index, Member, Selection, narrow, selected_type
 from warp_like.frontend.tile_views import TileView
-from warp_like.frontend.tiles import parts
-from warp_like.frontend.tiles.arguments import as_view
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
     Aggregate,
@@ -135,6 +133,8 @@ def _in_tuple(ctx: Context, node: ast.expr) -> bool:
 
 def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
     if isinstance(inner, TilePart) and inner.view.shape:
+        from warp_like.frontend.tiles import parts
+
         return TilePart(parts.target(ctx, node, inner.view))
     at = indexing.indices(ctx, node.slice)
     if isinstance(inner, Element) and not inner.path and len(inner.indices) < _ndim(inner):
@@ -149,6 +149,8 @@ def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
         return Element(array, tuple(indices))
     t = _type_at(ctx, inner)
     if isinstance(t, IndexedArray):
+        from warp_like.frontend import indexed_arrays
+
         plain = indexing.without_spans(at)
         if plain is not None and len(plain) >= t.ndim:
             array, where = indexed_arrays.element(ctx, _indexed(ctx, inner), plain)
@@ -296,7 +298,11 @@ def load(ctx: Context, where: Place) -> Operand:
 
 def tile_of(ctx: Context, name: str, node: ast.expr) -> TileView | None:
     """Return the tile in a variable, or the part of one that it stands for."""
-    return as_view(ctx, ctx.reference(node), node) if holds_tile(ctx, name) else None
+    if not holds_tile(ctx, name):
+        return None
+    from warp_like.frontend.tiles.arguments import as_view
+
+    return as_view(ctx, ctx.reference(node), node)
 
 
 def tile_part(ctx: Context, where: TilePart) -> Value:

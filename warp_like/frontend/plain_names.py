@@ -10,7 +10,6 @@ import ast
 
 from warp_like import values
 from warp_like.builtins.spec import REGISTRY
-from warp_like.frontend import local_arrays, making
 from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.constants import from_host
 from warp_like.frontend.context import Context
@@ -19,11 +18,21 @@ from warp_like.frontend.operands import Operand
 from warp_like.frontend.scope import Unassigned
 from warp_like.values.dtypes import SCALAR_CLASSES
 
+MADE = (
+    *("vector", "matrix", "matrix_from_rows", "matrix_from_cols", "identity", "quaternion", "quat_identity"),
+    *("transformation", "transform_identity"),
+    *("types.vector", "types.matrix", "types.quaternion", "types.transformation"),
+)
+"""The builtins that ``making`` builds."""
+
+LOCAL_ARRAYS = ("array", "zeros", "address_of", "shared_array", "block_sync")
+"""Those that ``local_arrays`` builds."""
+
 _TYPES = {str(t): t for t in SCALAR_CLASSES} | values.NAMED
 
 
 def _is_builtin(name: str) -> bool:
-    return name in making.HANDLERS or name in local_arrays.HANDLERS or name in REGISTRY
+    return name in MADE or name in LOCAL_ARRAYS or name in REGISTRY
 
 
 def type_called(name: str) -> Host | None:

@@ -190,3 +190,7 @@ def _add_formatted(ctx: Context, node: ast.expr, m: re.Match[str], text: _Text) 
             wanted = "a float" if wants_float else "an integer"
             raise WarpCodegenTypeError(f"%{kind} prints {wanted}, got {with_article(str(value.type))}")
         text.show(value, f"%{layout}{'' if wants_float or kind == 'c' else 'll'}{kind}")
+
+
+HANDLERS = {"print": build_print, "printf": build_printf}
+"""The builtins that are built here, by name."""

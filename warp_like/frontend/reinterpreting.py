@@ -119,3 +119,7 @@ def _bits(ctx: Context, x: Value) -> Value:
     """The bits of a number, as an unsigned one."""
     t = _UNSIGNED[size_of(x.type)]
     return ctx.b.cast(x, t) if x.type == bool_ else ctx.b.bitcast(x, t)
+
+
+HANDLERS = {"cast": build_cast}
+"""The builtin that is built here, by name."""

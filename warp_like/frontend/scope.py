@@ -8,8 +8,6 @@ depending on the path, stays in the scope as ``Unbound`` with the reason, which 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.base.loc import Loc
 from warp_like.builtins.emit import Emitter
@@ -21,9 +19,8 @@ from warp_like.ir.core import Value
 from warp_like.ir.types import Array, bool_
 
 
-@dataclass(frozen=True, eq=False)
 class Variable:
-    """A name with its current value.
+    """A name with its current value. It is not changed: another value is another ``Variable``.
 
     Attributes:
         value: The value.
@@ -32,10 +29,13 @@ class Variable:
         is_loose: Its next assignment may change its type, as it is left from another iteration of an unrolled loop.
     """
 
-    value: Operand
-    loc: Loc | None
-    assigned: bool | Value = True
-    is_loose: bool = False
+    __slots__ = ("assigned", "is_loose", "loc", "value")
+
+    def __init__(self, value: Operand, loc: Loc | None, assigned: bool | Value = True, is_loose: bool = False) -> None:
+        self.value = value
+        self.loc = loc
+        self.assigned = assigned
+        self.is_loose = is_loose
 
     @property
     def keeps_type(self) -> bool:
@@ -43,13 +43,15 @@ class Variable:
         return self.assigned is True and not self.is_loose
 
 
-@dataclass(frozen=True, eq=False)
 class Unbound:
     """A name that can't be read here; ``like`` is what it holds elsewhere, where that is known."""
 
-    reason: str
-    help: str | None = None
-    like: Operand | None = None
+    __slots__ = ("help", "like", "reason")
+
+    def __init__(self, reason: str, help: str | None = None, like: Operand | None = None) -> None:
+        self.reason = reason
+        self.help = help
+        self.like = like
 
 
 def as_bool(b: Emitter, assigned: bool | Value) -> Value:

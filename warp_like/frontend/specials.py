@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Callable
+from typing import cast
 
 from warp_like.base.contract import MAX_DIMS
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import (
-    checking,
-    indexed_arrays,
-    indexing,
-    local_arrays,
-    making,
-    objects,
-    plain_names,
-    printing,
-    reinterpreting,
-)
+from warp_like.frontend import indexing, plain_names
 from warp_like.frontend.arguments import arguments
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name
@@ -134,9 +126,12 @@ def _element(
             f"got {len(positional) - 1}",
             help=f"wp.{name}(arr, {', '.join(params[1 : n + 1])}, {', '.join(last)})",
         )
-    find = indexing.array_indices if isinstance(array.type, Array) else indexed_arrays.element
-    array, where = find(ctx, array, [ctx.index(i) for i in positional[1:]])
-    return array, where, tail
+    given = [ctx.index(i) for i in positional[1:]]
+    if isinstance(array.type, Array):
+        return (*indexing.array_indices(ctx, array, given), tail)
+    from warp_like.frontend import indexed_arrays
+
+    return (*indexed_arrays.element(ctx, array, given), tail)
 
 
 def _element_type(array: Value) -> Type:
@@ -154,6 +149,8 @@ def _len(ctx: Context, node: ast.Call) -> Operand:
         if isinstance(operand.type, Array):
             return ctx.b.dim(operand, 0)
         if isinstance(operand.type, IndexedArray):
+            from warp_like.frontend import indexed_arrays
+
             return indexed_arrays.shape(ctx, operand)[0]
         if isinstance(operand.type, (*Aggregate, Tile)):
             return Literal(element_shape(operand.type)[0])
@@ -180,26 +177,39 @@ def _loop_only(name: str, usage: str) -> Handler:
 
 HANDLERS: dict[str, Handler] = {
     "tid": _tid,
-    "cast": reinterpreting.build_cast,
     "len": _len,
-    "print": printing.build_print,
-    "printf": printing.build_printf,
     "range": _loop_only("range", "for i in range(n)"),
     "reversed": _loop_only("reversed", "for i in reversed(range(n))"),
     "type": _type,
-    **making.HANDLERS,
-    **checking.HANDLERS,
-    **local_arrays.HANDLERS,
-    **objects.HANDLERS,
     "atomic_cas": _atomic_cas,
     **{f"atomic_{kind.name}": _atomic(f"atomic_{kind.name}", kind.name) for kind in KINDS.values() if kind.does},
 }
 """The builtins that are built here, by name."""
 
+_ELSEWHERE = {
+    "printing": ("print", "printf"),
+    "reinterpreting": ("cast",),
+    "checking": ("breakpoint", "expect_eq", "expect_near", "expect_neq"),
+    "making": plain_names.MADE,
+    "local_arrays": plain_names.LOCAL_ARRAYS,
+    "objects": (
+        *("_add_at", "_bvh", "_constant_at", "_corners", "_graded_at", "_hash_grid", "_map_at", "_memory_at", "_mesh"),
+        *("_require_data", "_scaled", "_size_in_bits", "_store_at", "_texture", "_value_at", "_volume", "mesh_get"),
+        *("texture_sample", "volume_lookup", "volume_sample", "volume_sample_grad", "volume_store"),
+    ),
+}
+"""The modules whose ``HANDLERS`` build other calls, which few kernels have, and the names of these builtins."""
+
+MODULES = {name: module for module, names in _ELSEWHERE.items() for name in names}
+"""The modules of ``_ELSEWHERE`` by the names of their builtins."""
+
 
 def handler(name: str) -> Handler | None:
     """Return what builds the calls of builtin ``name``; None where they follow from its rows."""
     found = HANDLERS.get(name)
+    if name in MODULES:
+        module = importlib.import_module(f"warp_like.frontend.{MODULES[name]}")
+        return cast("Handler", module.HANDLERS[name])
     if found is None and (name.startswith(("tile", "untile")) or name.endswith("_tiled")):
         from warp_like.frontend.tiles.handlers import HANDLERS as OF_TILES  # most kernels have no tiles
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
@@ -226,7 +226,11 @@ def _names(node: ast.AST) -> list[str]:
 
 def assigned_in(body: Sequence[ast.stmt]) -> set[str]:
     """Return the names that ``body`` assigns."""
-    return {n.id for s in body for n in all_nodes(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return _assigned(n for s in body for n in all_nodes(s))
+
+
+def _assigned(nodes: Iterable[ast.AST]) -> set[str]:
+    return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def local_numbers(node: ast.FunctionDef) -> dict[str, int | float]:
@@ -248,7 +252,8 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
-def local_names(node: ast.FunctionDef) -> set[str]:
-    """Return the names that are local to a function."""
+def local_names(node: ast.FunctionDef, inside: Iterable[ast.AST] | None = None) -> set[str]:
+    """Return the names that are local to a function; ``inside`` are the nodes of its body, where they are known."""
     a = node.args
-    return {p.arg for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]} | assigned_in(node.body)
+    assigned = assigned_in(node.body) if inside is None else _assigned(inside)
+    return {p.arg for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]} | assigned

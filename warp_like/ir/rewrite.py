@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TypeVar
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.ops import constant_value
-from warp_like.ir.types import scalar_of
+from warp_like.ir.types import Type, scalar_of
+
+_Kind = TypeVar("_Kind", bound=Op)
 
 INTEGER_DIVISIONS = {"div": "/", "floordiv": "//", "mod": "%"}
 """Builtins that divide, and their operators."""
@@ -77,7 +80,39 @@ def blocks(b: Block) -> Iterator[Block]:
 
 def has_op(f: Function, *kinds: type[Op]) -> bool:
     """Return whether an op of ``f`` is of one of these classes: many passes are for ops that few functions have."""
-    return any(type(o) in kinds for o in f.body.walk())
+    return not op_classes(f.body).isdisjoint(kinds)
+
+
+def op_classes(b: Block) -> set[type[Op]]:
+    """Return the classes of all ops in ``b`` and below, in a fraction of the time that a walk over them takes."""
+    found: set[type[Op]] = set()
+    waiting = [b.ops]
+    for sequence in waiting:  # which grows meanwhile
+        classes: set[type[Op]] = set(map(type, sequence))
+        found |= classes
+        if any(c._REGIONS for c in classes):
+            waiting += [r.ops for o in sequence if o._REGIONS for r in o.regions()]
+    return found
+
+
+def find_ops(b: Block, kind: type[_Kind]) -> list[_Kind]:
+    """Return the ops of a class in ``b`` and below, in the order of ``walk``."""
+    return [o for o in b.walk() if type(o) is kind] if kind in op_classes(b) else []
+
+
+def has_regions(b: Block) -> bool:
+    """Return whether an op in ``b`` holds blocks."""
+    return any(c._REGIONS for c in op_classes(b))
+
+
+def result_types(b: Block) -> list[Type]:
+    """Return the types of the results of all ops in ``b`` and below; equal ones may be several times among them."""
+    return list({id(r.type): r.type for o in b.walk() for r in o.results}.values())
+
+
+def count_ops(b: Block) -> int:
+    """Return how many ops there are in ``b`` and below."""
+    return sum(len(inner.ops) for inner in blocks(b))
 
 
 def count_uses(b: Block) -> Counter[Value]:
@@ -130,7 +165,7 @@ def _free(b: Block, known: dict[Block, dict[Value, None]]) -> dict[Value, None]:
 
 def grid_ndim(f: Function) -> int:
     """Return how many dimensions the grid has for ``f``: the most that one of its ``Tid`` ops asks for, at least 1."""
-    return max((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=1)
+    return max((o.ndim for o in find_ops(f.body, ops.Tid)), default=1)
 
 
 def has_effects(o: Op) -> bool:

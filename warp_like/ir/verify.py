@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.objects import DESCRIPTORS
+from warp_like.ir.rules import Rule
 from warp_like.ir.types import (
     Array,
     Lanes,
@@ -28,22 +28,6 @@ from warp_like.ir.types import (
     scalar_of,
     uint64,
 )
-
-
-class Rule(Frozen):
-    """Something that holds from some stage on: of every op, or of the types of all values.
-
-    Attributes:
-        text: What is wrong where it does not hold.
-        broken: Returns whether an op breaks it; asked of ops of the classes ``among``.
-        among: See ``broken``.
-        broken_by: Returns whether a value of a type breaks it.
-    """
-
-    text: str
-    broken: Callable[[Any], bool] | None = None
-    among: tuple[type[Op], ...] = ()
-    broken_by: Callable[[Type], bool] | None = None
 
 
 class InvalidIR(AssertionError):

@@ -39,9 +39,11 @@ import math
 
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
+from warp_like.builtins.spec import COOPERATIVE
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.layout import size_of
+from warp_like.ir.rewrite import find_ops, has_op, result_types
 from warp_like.ir.types import Array, Tile, element_count, is_large, scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 from warp_like.passes.uniform import LEVELS, Uniformity, cooperative
@@ -52,7 +54,10 @@ MAX_SHARED_BYTES = 48 << 10
 
 def works_together(f: Function) -> bool:
     """Return whether threads of ``f`` ask anything of their warp or block."""
-    return any(_is_of_block(o) or cooperative(o) is not None for o in f.body.walk())
+    if has_op(f, ops.Barrier) or any(o.shared for o in find_ops(f.body, ops.LocalArray)):
+        return True
+    asking = [o for o in find_ops(f.body, ops.Apply) if o.fn in COOPERATIVE]
+    return any(cooperative(o) is not None for o in asking)
 
 
 def require_together(f: Function) -> None:
@@ -80,13 +85,13 @@ def relies_on_no_overlap(f: Function) -> bool:
 
 def has_large_values(f: Function) -> bool:
     """Return whether a value of ``f`` is large, or an element of an array."""
-    types = {p.type for p in f.params} | {r.type for o in f.body.walk() for r in o.results}
+    types = [*(p.type for p in f.params), *result_types(f.body)]
     return any(is_large(t.dtype if isinstance(t, Array) else t) for t in types)
 
 
 def works_on_tiles(f: Function) -> bool:
     """Return whether a value of ``f`` is a tile."""
-    return any(isinstance(r.type, Tile) for o in f.body.walk() for r in o.results)
+    return any(isinstance(t, Tile) for t in result_types(f.body))
 
 
 def in_single_threads(f: Function, block_dim: int = 1) -> Function:

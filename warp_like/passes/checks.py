@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from warp_like.base.contract import ERROR_VALUES
 from warp_like.base.loc import at
-from warp_like.builtins.vector import combined
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.objects import NAMES
@@ -82,6 +81,8 @@ class _Debug(_Checking):
                 case ops.Apply() if is_integer_division(o):
                     text = f"an integer is divided by zero by `{INTEGER_DIVISIONS[o.fn]}`"
                     if is_large(o.args[1].type):
+                        from warp_like.builtins.vector import combined
+
                         found = combined(self.b, self.b.bit_and, o.args[1], lambda x: self.b.ne(x, 0))
                         self.require("division", text, found)
                     else:
@@ -141,6 +142,8 @@ class _Finite(_Checking):
         super().visit(o)
 
     def finite(self, o: ops.Store | ops.Atomic) -> None:
+        from warp_like.builtins.vector import combined
+
         ok = combined(self.b, self.b.bit_and, o.value, self.b.isfinite)
         parts = [] if is_large(o.value.type) else self.b.components(o.value)
         shown = parts if 0 < len(parts) <= ERROR_VALUES - len(o.indices) else []

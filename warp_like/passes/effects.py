@@ -27,6 +27,7 @@ from warp_like.analysis.memory import Access, Memory, Root, adds, is_update, kin
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
+from warp_like.ir.rewrite import find_ops, has_op
 from warp_like.ir.types import Array, Scalar
 
 
@@ -137,9 +138,9 @@ def is_self_contained(memory: Memory) -> bool:
     """Return whether a function reaches memory through its array parameters alone, can't fail, and shows nothing."""
 
     def is_safe(f: Function) -> bool:
-        found = list(f.body.walk())
-        callees = [o.callee for o in found if isinstance(o, (ops.Call, ops.Outlined))]
-        return not any(isinstance(o, _UNSAFE) for o in found) and all(map(is_safe, callees))
+        called, outlined = find_ops(f.body, ops.Call), find_ops(f.body, ops.Outlined)
+        callees = [*(o.callee for o in called), *(o.callee for o in outlined)]
+        return not has_op(f, *_UNSAFE) and all(map(is_safe, callees))
 
     known = all(root.kind in ("parameter", "local") for root in memory.all_roots)
     return known and not memory.anywhere and is_safe(memory.function)
@@ -153,7 +154,7 @@ def queried_objects(f: Function) -> tuple[tuple[int, int], ...]:
 
 def _queries(f: Function) -> Iterator[tuple[Value, int]]:
     """The ids of the objects that ``f`` reads, and their kinds."""
-    for o in f.body.walk():
+    for o in f.body.walk() if has_op(f, ops.AtAddress, ops.Outlined) else ():
         if isinstance(o, ops.AtAddress) and o.kind:
             yield o.address, o.kind
         elif isinstance(o, ops.Outlined):

@@ -39,13 +39,14 @@ from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.rewrite import find_ops
 from warp_like.ir.types import Scalar
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
 def local_arrays(f: Function) -> list[Value]:
     """Return the local arrays of ``f``."""
-    return [o.result for o in f.body.walk() if isinstance(o, ops.LocalArray)]
+    return [o.result for o in find_ops(f.body, ops.LocalArray)]
 
 
 def lower_local_atomics(f: Function) -> Function:

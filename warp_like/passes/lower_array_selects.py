@@ -58,7 +58,7 @@ from warp_like.base.frozen import Frozen
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import Cloner, blocks, clone_function, substitute
+from warp_like.ir.rewrite import Cloner, blocks, clone_function, has_op, has_regions, substitute
 from warp_like.ir.types import Array, int32, int64
 from warp_like.passes.cse import pure_key
 from warp_like.passes.inline import inline
@@ -111,14 +111,15 @@ def lower_array_selects(f: Function) -> Function:
     Raises:
         WarpCodegenTypeError: An array that is made inside of a branch or loop is chosen for what follows it.
     """
-    if _has_choices(f) or any(isinstance(o, ops.Call) for o in f.body.walk()):
+    if _has_choices(f) or has_op(f, ops.Call):
         _drop_unchanged(f)
         rewrite(f, _Lowerer(_candidates(f)))
     return f
 
 
 def _has_choices(f: Function) -> bool:
-    return any(isinstance(r.type, Array) for o in f.body.walk() if o._REGIONS for r in o.results)
+    results = (r for o in f.body.walk() if o._REGIONS for r in o.results)
+    return has_regions(f.body) and any(isinstance(r.type, Array) for r in results)
 
 
 def _drop_unchanged(f: Function) -> None:

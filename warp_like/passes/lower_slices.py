@@ -42,13 +42,14 @@ from collections.abc import Sequence
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.rewrite import has_op
 from warp_like.ir.types import int64
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
 def lower_slices(f: Function) -> Function:
     """Rewrite what accesses slices in ``f``, in place."""
-    return rewrite(f, _Lowerer()) if any(isinstance(o, ops.Slice) for o in f.body.walk()) else f
+    return rewrite(f, _Lowerer()) if has_op(f, ops.Slice) else f
 
 
 class _Lowerer(Rewriter):

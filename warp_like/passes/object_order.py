@@ -81,7 +81,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Value
 from warp_like.ir.objects import DESCRIPTORS
-from warp_like.ir.rewrite import substitute
+from warp_like.ir.rewrite import has_op, substitute
 from warp_like.ir.types import Array, Vec, int32, int64, uint64
 from warp_like.passes.effects import own_arrays, queried_objects
 from warp_like.passes.sums import plain_additions
@@ -102,7 +102,7 @@ def ordering(f: Function) -> Value | None:
     threads = [o for o in f.body.walk() if isinstance(o, ops.Tid)]
     if len(places) != 1 or places[0] < 0 or any(o.ndim != 1 or o.result.type != int32 for o in threads):
         return None
-    if any(isinstance(o, _SHOWN) for o in f.body.walk()):
+    if has_op(f, *_SHOWN):
         return None
     if sum(place == places[0] for place, _ in asked) > 1:
         return None  # launches take objects of either kind for this id, whose words say other things

@@ -87,6 +87,7 @@ from typing import TypeGuard
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import has_regions
 from warp_like.ir.types import Type, Vec
 from warp_like.passes.rewriter import Rewriter, rewrite
 
@@ -104,7 +105,7 @@ def split_vectors(f: Function) -> bool:
 
 def carries_places(f: Function) -> bool:
     """Return whether a branch or a loop of ``f`` gives a vector that is a place."""
-    return any(is_place(r.type) for o in f.body.walk() if o._REGIONS for r in o.results)
+    return has_regions(f.body) and any(is_place(r.type) for o in f.body.walk() if o._REGIONS for r in o.results)
 
 
 def is_place(t: Type) -> TypeGuard[Vec]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from warp_like.ir import ops
 from warp_like.ir.core import Op
+from warp_like.ir.rules import Rule
 from warp_like.ir.types import Array, Lanes, is_large
-from warp_like.ir.verify import Rule
 from warp_like.passes.ad.markers import NotRecomputable, Replayed
 from warp_like.passes.expand import is_lowered
 from warp_like.passes.flatten_structs import has_fields

@@ -52,6 +52,7 @@ from warp_like.analysis.private import private_roots
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.rewrite import has_op
 from warp_like.ir.types import Array, Scalar, element_count, scalar_of
 from warp_like.passes.effects import names_its_memory
 
@@ -190,7 +191,7 @@ def depends_on_order(memory: Memory, summed: Sequence[int] = ()) -> bool:
             continue
         if any(is_update(a) and (a.used or not _commutes(a.op)) for a in found):
             return True
-    return any(isinstance(o, (ops.Print, ops.Native)) for o in f.body.walk())
+    return has_op(f, ops.Print, ops.Native)
 
 
 def sums_are_non_associative(f: Function, summed: Sequence[int]) -> bool:

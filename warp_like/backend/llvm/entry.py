@@ -45,7 +45,7 @@ from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.layout import align_of, param_offsets, vector_align
-from warp_like.ir.rewrite import grid_ndim
+from warp_like.ir.rewrite import grid_ndim, has_op
 from warp_like.ir.types import Array, Type, is_large
 
 
@@ -134,7 +134,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
     schedule = f.schedule
     lanes, alone = schedule.lanes > 1, schedule.alone is not None
-    loops = not lanes and any(isinstance(o, ops.ActiveMask) for o in f.body.walk())
+    loops = not lanes and has_op(f, ops.ActiveMask)
     return Lowered(text, w.faults, straight, lanes, w.places, f.is_tiled, options.lineinfo, alone, loops)
 
 

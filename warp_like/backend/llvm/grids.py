@@ -18,6 +18,7 @@ from warp_like.backend.target import Options
 from warp_like.base.contract import MAX_DIMS
 from warp_like.ir import ops
 from warp_like.ir.core import Function
+from warp_like.ir.rewrite import count_ops, has_op
 
 LARGEST_TWICE = 600
 """The most ops of a function in lanes that is compiled twice, without a mask and with one."""
@@ -25,7 +26,7 @@ LARGEST_TWICE = 600
 
 def uses_stack(f: Function) -> bool:
     """Return whether threads of ``f`` save values on a stack."""
-    return any(isinstance(o, ops.Push) for o in f.body.walk())
+    return has_op(f, ops.Push)
 
 
 def covers(options: Options, f: Function) -> bool:
@@ -39,7 +40,7 @@ def covers(options: Options, f: Function) -> bool:
 
 def has_large_body(f: Function) -> bool:
     """Whether ``f`` in lanes is there once, with a mask for all vectors."""
-    return sum(1 for _ in f.body.walk()) > LARGEST_TWICE
+    return count_ops(f.body) > LARGEST_TWICE
 
 
 def byte_at(w: Writer, base: str, offset: int) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warp_like.backend.llvm.casts import cast, extend_half, round_half
-from warp_like.backend.llvm.divisions import integer_quotient, remainder
 from warp_like.backend.llvm.shuffle import fence
 from warp_like.backend.llvm.symbols import call_scalar, call_symbol
 from warp_like.backend.llvm.values import (
@@ -122,6 +121,8 @@ def _mod(w: Writer, t: Scalar, a: str, b: str) -> str:
     if not t.is_float:
         return _integer_division(w, "rem", t, a, b)
     if isinstance(t, LaneScalar) and (t.bits == 32 or "fma" in w.target.feature_set):
+        from warp_like.backend.llvm.divisions import remainder
+
         return remainder(w, t, a, b)
     return call_scalar(w, "fmod", "__nv_fmod", t, a, b)
 
@@ -148,6 +149,8 @@ def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:
 
 def _quotient(w: Writer, what: str, t: LaneScalar, a: str, b: str) -> str:
     """Append the quotient or remainder of integers in lanes, where it exists."""
+    from warp_like.backend.llvm.divisions import integer_quotient
+
     r, quotient = register_type(t), integer_quotient(w, t, a, b)
     return quotient if what == "div" else w.op(f"sub {r} {a}, {w.op(f'mul {r} {quotient}, {b}')}")
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, TypeGuard
 from warp_like.backend.llvm import memory
 from warp_like.backend.llvm.lanes import full_mask, masked
 from warp_like.backend.llvm.shuffle import split
-from warp_like.backend.llvm.summed_products import multiply_add
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
@@ -122,6 +121,8 @@ def add_vector(lowering: Lowering, o: ops.Atomic) -> None:
 def _sum_of_products(w: Writer, t: LaneScalar, a: Sequence[str], b: Sequence[str]) -> str:
     total = w.op(f"fmul {w.fp}{register_type(t)} {a[0]}, {b[0]}")
     for x, y in zip(a[1:], b[1:], strict=True):
+        from warp_like.backend.llvm.summed_products import multiply_add
+
         total = multiply_add(w, t, x, y, total)
     return total
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from warp_like.backend.llvm import memory
 from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.combining import INTRINSIC, combined
-from warp_like.backend.llvm.lane_sums import lane_sums
 from warp_like.backend.llvm.shuffle import (
     from_lanes,
     gather,
@@ -619,6 +618,8 @@ def reduce_together(w: Writer, kind: str, t: LaneScalar, parts: Sequence[str], m
         return [last(w, t, x, mask) for x in parts]
     if not KINDS[kind].sign or not t.is_float or len(parts) == 1:
         return [reduce(w, kind, t, x, mask) for x in parts]
+    from warp_like.backend.llvm.lane_sums import lane_sums
+
     return lane_sums(w, t, [masked(w, kind, t, x, mask) for x in parts])
 
 

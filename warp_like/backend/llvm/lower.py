@@ -10,38 +10,26 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from warp_like.analysis.intervals import type_range
 from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
-from warp_like.backend.llvm import (
-    lane_partials,
-    lane_sums,
-    lanes,
-    memory,
-    neighbours,
-    runtime_calls,
-    summed_products,
-    warp,
-)
+from warp_like.backend.llvm import lane_partials, lanes, memory, neighbours
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.consecutive import ConsecutiveAccess
-from warp_like.backend.llvm.control_flow import lower_for, lower_if, lower_while
 from warp_like.backend.llvm.cuda import Stack
 from warp_like.backend.llvm.indexed import Slots, known_inside
 from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.inverse_roots import quotient_by_roots
-from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.matrix_units import load_fragments, multiply_add
 from warp_like.backend.llvm.native_calls import call_function
-from warp_like.backend.llvm.outlined import in_lanes
 from warp_like.backend.llvm.polls import Polls
 from warp_like.backend.llvm.shuffle import compressed, iota, splat
-from warp_like.backend.llvm.uniform_quotients import quotient_by_uniform
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
@@ -49,6 +37,9 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import is_counted_from_end
 from warp_like.ir.types import Array, Lanes, Scalar, int32, int64
+
+if TYPE_CHECKING:
+    from warp_like.backend.llvm.runtime_calls import Number
 
 _OfLanes = ops.Load | ops.Store | ops.Atomic | ops.LoadConsecutive | ops.StoreConsecutive
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
@@ -170,11 +161,15 @@ class Lowering:
     def body(self, f: Function) -> None:
         """Lower the body of ``f``, whose parameters are bound; it yields nothing that anybody reads."""
         if self.w.target.is_gpu:
+            from warp_like.backend.llvm import warp
+
             self._shared_addresses = warp.shared_addresses(f)
         if any(isinstance(rep, ArrayRef) and rep.partials for rep in self._reps.values()):
             found = (o for o in lane_partials.find_additions(f) if self.array(o.array).partials)
             self._summed = {o.value.op for o in found}
             if self.w.options.fuse_fp:
+                from warp_like.backend.llvm import summed_products
+
                 self.summed_products = summed_products.find_products(f, self._summed)
         self.block(f.body, [])
 
@@ -193,10 +188,17 @@ class Lowering:
     def op(self, o: Op) -> None:
         """Lower one op."""
         with at(o.loc):
-            if isinstance(o, ops.LANE_BY_LANE) and o.mask and not in_lanes(o):
+            if isinstance(o, ops.LANE_BY_LANE) and o.mask and not self._is_outlined_in_lanes(o):
+                from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
+
                 lower_lane_by_lane(self, o, o.mask[0])
             else:
                 _LOWER[type(o)](self, o)
+
+    def _is_outlined_in_lanes(self, o: Op) -> bool:
+        from warp_like.backend.llvm.outlined import in_lanes
+
+        return in_lanes(o)
 
     def bind_all(self, values: Sequence[Value], like: Sequence[Rep], registers: Sequence[str]) -> None:
         """Give ``values`` the form of ``like`` with other registers."""
@@ -207,7 +209,22 @@ class Lowering:
             self.bind(v, rep.with_parts(parts) if isinstance(rep, ArrayRef) else parts)
             at_ += n
 
-    _if_, _for_, _while_ = lower_if, lower_for, lower_while
+    # --- control flow, which many kernels lack ---
+
+    def _if_(self, o: ops.If) -> None:
+        from warp_like.backend.llvm.control_flow import lower_if
+
+        lower_if(self, o)
+
+    def _for_(self, o: ops.For) -> None:
+        from warp_like.backend.llvm.control_flow import lower_for
+
+        lower_for(self, o)
+
+    def _while_(self, o: ops.While) -> None:
+        from warp_like.backend.llvm.control_flow import lower_while
+
+        lower_while(self, o)
 
     # --- memory ---
 
@@ -237,11 +254,13 @@ class Lowering:
         text = f"index {where} is out of range for {_array_name(array)} of shape {of}"
         self._leave_unless(ok, "index", text, [(int64, x) for x in (*indices, *shape)])
 
-    def _leave_unless(self, ok: str, kind: str, text: str, values: Sequence[runtime_calls.Number]) -> None:
+    def _leave_unless(self, ok: str, kind: str, text: str, values: Sequence[Number]) -> None:
         w = self.w
         good, bad = w.label("good"), w.label("bad")
         w.branch(ok, good, bad, likely=True)
         w.start(bad)
+        from warp_like.backend.llvm import runtime_calls
+
         runtime_calls.leave(w, kind, text, values, self.thread())
         w.start(good)
 
@@ -361,22 +380,29 @@ class Lowering:
         if is_counted_from_end(o) and isinstance(o.result.type, Scalar) and not self.w.target.is_gpu:
             self.bind(o.result, (self._counted_from_end(o),))
             return
-        if self.summed_products and (added := summed_products.added_product(o, self.summed_products)):
-            self._add_product(o, *added)
-            return
+        if self.summed_products:
+            from warp_like.backend.llvm.summed_products import added_product
+
+            if (added := added_product(o, self.summed_products)) is not None:
+                self._add_product(o, *added)
+                return
         made = quotient_by_roots(self.w, o, self.scalar)
         if made is None and len(self.wide) > 2:  # in a loop, where the inverse may be known in front of it
+            from warp_like.backend.llvm.uniform_quotients import quotient_by_uniform
+
             made = quotient_by_uniform(self.w, o, self.scalar)
         self.bind(o.result, (made,) if made else apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
 
     def _add_product(self, o: ops.Apply, product: Value, other: Value, subtracts: bool) -> None:
         scalars = [t for t, _ in leaves(o.result.type)]
+        from warp_like.backend.llvm.summed_products import multiply_add
+
         parts = zip(scalars, *self.factors(product), self.scalars(other), strict=True)
         made = []
         for t, a, b, c in parts:
             assert isinstance(t, LaneScalar)
             factor = self.w.op(f"fneg {register_type(t)} {a}") if subtracts else a
-            made.append(summed_products.multiply_add(self.w, t, factor, b, c))
+            made.append(multiply_add(self.w, t, factor, b, c))
         self.bind(o.result, tuple(made))
 
     def factors(self, product: Value) -> list[tuple[str, ...]]:
@@ -518,6 +544,8 @@ class Lowering:
         self.bind(o.result, (self.w.op(f"ptrtoint {memory.pointer(self.w, ref)} {ref.data} to i64"),))
 
     def _is_live(self, o: ops.IsLive) -> None:
+        from warp_like.backend.llvm import runtime_calls
+
         self.bind(o.result, (runtime_calls.is_live(self.w, self.scalar(o.id), o.kind),))
 
     def _load(self, o: ops.Load) -> None:
@@ -564,7 +592,11 @@ class Lowering:
         where = self.address(o, o.array, o.indices)
         parts = [(t, x) for (t, _), x in zip(leaves(o.value.type), value, strict=True)]
         shared = "" if array.thread_private else self._shared_addresses.get(o, "")
+        from warp_like.backend.llvm import warp
+
         if not shared or not all(warp.is_reduced(t) for t, _ in parts):
+            from warp_like.backend.llvm import lane_sums
+
             self.bind(o.result, lane_sums.update_element(w, o, array, where, value))
             return
 
@@ -594,6 +626,8 @@ class Lowering:
     _native = call_function
 
     def _print(self, o: ops.Print) -> None:
+        from warp_like.backend.llvm import runtime_calls
+
         runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args], o.formats)
 
     def _check(self, o: ops.Check) -> None:
@@ -601,14 +635,20 @@ class Lowering:
         self._leave_unless(self.scalar(o.ok), o.kind, o.text, values)
 
     def _breakpoint(self, o: ops.Breakpoint) -> None:
+        from warp_like.backend.llvm import runtime_calls
+
         runtime_calls.breakpoint_(self.w)
 
     def _push(self, o: ops.Push) -> None:
+        from warp_like.backend.llvm import runtime_calls
+
         push = functools.partial(runtime_calls.push, self.w) if self._stack is None else self._stack.push
         push(o.value.type, self.scalars(o.value))
 
     def _pop(self, o: ops.Pop) -> None:
         t = o.result.type
+        from warp_like.backend.llvm import runtime_calls
+
         self.bind(o.result, runtime_calls.pop(self.w, t) if self._stack is None else self._stack.pop(t))
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from warp_like.backend.llvm.lanes import mask_bits
 from warp_like.backend.llvm.memory import load_value, pointer, store_value, strides_of
-from warp_like.backend.llvm.outlined import call_outlined
 from warp_like.backend.llvm.shuffle import splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, one_lane, register_type
 from warp_like.builtins.spec import Inline, lane_search, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.layout import size_of
+from warp_like.ir.rewrite import find_ops
 from warp_like.ir.types import Lanes, Scalar, Type, float32, float64, int32, int64, uint32, uint64
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ BY_VALUE = (int32, uint32, int64, uint64, float32, float64)
 
 def snippets(f: Function) -> list[ops.Native]:
     """Return a call of each piece of native code in ``f``."""
-    found = {o.code.symbol: o for o in f.body.walk() if isinstance(o, ops.Native)}
+    found = {o.code.symbol: o for o in find_ops(f.body, ops.Native)}
     return list(found.values())
 
 
@@ -36,6 +36,8 @@ def call_function(lowering: Lowering, o: ops.Native | ops.Search | ops.Outlined)
         case ops.Search():
             search(lowering, o)
         case ops.Outlined():
+            from warp_like.backend.llvm.outlined import call_outlined
+
             call_outlined(lowering, o)
 
 

@@ -45,6 +45,7 @@ from warp_like.base.errors import WarpCodegenError
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Value
+from warp_like.ir.rewrite import has_op
 from warp_like.ir.types import is_differentiable
 from warp_like.passes.local_arrays import lower_exclusive_atomics
 
@@ -82,7 +83,7 @@ def in_order(f: Function, alone: bool = False) -> Function:
 
     ``alone`` says that the grid is one thread.
     """
-    if not any(isinstance(o, _ATOMIC) for o in f.body.walk()):
+    if not has_op(f, *_ATOMIC):
         return f
     memory = analyse(f)
     lowered = ordered_roots(memory) if alone else roots_in_order(memory)

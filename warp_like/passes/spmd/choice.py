@@ -45,7 +45,7 @@ from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import size_of
-from warp_like.ir.rewrite import clone_function, free_values, grid_ndim, has_effects, has_op
+from warp_like.ir.rewrite import clone_function, count_ops, find_ops, free_values, grid_ndim, has_effects, has_op
 from warp_like.ir.types import Array, Lanes, bool_, element_count, lane_type, scalar_of
 from warp_like.passes import stages
 from warp_like.passes.cse import cse
@@ -55,8 +55,6 @@ from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
 from warp_like.passes.spmd.consecutive import load_consecutively
 from warp_like.passes.spmd.cost import gathers_in_loops, has_lane_search, lane_cost, thread_cost
-from warp_like.passes.spmd.flatten_grid import flatten_grid
-from warp_like.passes.spmd.join_accesses import join_accesses
 from warp_like.passes.spmd.strides import MAX_LANES, find_strides
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
@@ -188,6 +186,8 @@ def _with_loops_in_lanes(f: Function, loops: _Loops, options: Options) -> Functi
         filters = bool(find_filters(f, apart))
     if not has_simd_loops(f, bits) and not filters:
         return f
+    from warp_like.passes.spmd.join_accesses import join_accesses
+
     run = Runner("loops", clone_function(f), options, stages.widened())
     run("widen_loops", lambda g: widen_loops(g, bits, loops.registers))
     if filters:
@@ -206,7 +206,7 @@ def _chosen(
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
     bits = _widest(f)
-    size = sum(1 for _ in f.body.walk())
+    size = count_ops(f.body)
     private = _private_bytes(f)
     full = vector_bits // bits
     native = _lanes_that_fit(full, private)
@@ -271,12 +271,11 @@ def _reason_against(f: Function, size: int) -> str:
     """Why ``f``, of ``size`` ops, is left as it is where nobody asks for lanes."""
     if _only_sums(f):
         return "a sum over the threads: left to LLVM's vectoriser"
-    for o in f.body.walk():
-        if isinstance(o, ops.Print):
-            return "it prints, and the lines of a thread stay together"
-        if isinstance(o, ops.Breakpoint):
-            return "it stops in a debugger"
-    loops = sum(isinstance(o, (ops.For, ops.While)) for o in f.body.walk())
+    if has_op(f, ops.Print):
+        return "it prints, and the lines of a thread stay together"
+    if has_op(f, ops.Breakpoint):
+        return "it stops in a debugger"
+    loops = len(find_ops(f.body, ops.For)) + len(find_ops(f.body, ops.While))
     for number, most, what in ((size, LARGEST, "ops"), (loops, MOST_LOOPS, "loops")):
         if number > most:
             return f"{number} {what} are too many to compile for lanes in reasonable time"
@@ -285,11 +284,13 @@ def _reason_against(f: Function, size: int) -> str:
 
 def _private_bytes(f: Function) -> int:
     """The bytes of a thread's own arrays."""
-    made = ((o.result.type, o.shape) for o in f.body.walk() if isinstance(o, ops.LocalArray))
+    made = ((o.result.type, o.shape) for o in find_ops(f.body, ops.LocalArray))
     return sum(size_of(t.dtype) * math.prod(shape) for t, shape in made if isinstance(t, Array))
 
 
 def _flattened(f: Function, options: Options) -> Function:
+    from warp_like.passes.spmd.flatten_grid import flatten_grid
+
     run = Runner("lanes", f, options, (*stages.differentiated(debug=False), stages.LOWERED))
     run("flatten_grid", flatten_grid)
     return run.end()

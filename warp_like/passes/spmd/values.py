@@ -14,6 +14,7 @@ from warp_like.builtins.emit import Emitter, scalar_type
 from warp_like.builtins.spec import resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import find_ops
 from warp_like.ir.types import Array, Lanes, Type, bool_, lane_type
 from warp_like.passes.spmd.stacks import find_stacks
 from warp_like.passes.spmd.strides import Stride, find_strides, stride_is_exact
@@ -43,7 +44,7 @@ class LaneBuilder:
         self.first: dict[Value, Value] = {}  # what the first lane is if lanes are consecutive, as is speculated
         self.elsewhere: dict[Value, Value] = {}  # of some of these, in which lanes they are not
         self.used = {v for o in f.body.walk() for v in o.operands()}
-        self.slots = {o.slot: self.strides[o.result] for o in f.body.walk() if isinstance(o, ops.Pop)}
+        self.slots = {o.slot: self.strides[o.result] for o in find_ops(f.body, ops.Pop)}
         self.b = Emitter(Block())
         self.diverged = 0
         self.leaving = 0  # loops around that lanes leave when a condition says so
