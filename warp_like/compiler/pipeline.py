@@ -359,6 +359,7 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
         _pass_options(signature),
         gathers=target.has_fast_gathers,
         apart=(*options.sums, *options.thread_private, *options.reduced),
+        private=options.thread_private,
     )
 
 
