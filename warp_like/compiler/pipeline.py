@@ -309,7 +309,8 @@ def _with_gradients(f: Function, options: passes.Options) -> Function:
 def _built(source: Source, args: Sequence[Type], signature: Signature) -> Function:
     """Return the frontend's IR."""
     together = signature.options.cpu_block_dim if signature.options.cpu_block_axis >= 0 else 1
-    return build_kernel(source, args, wide=signature.wide, shares_indices=signature.shares_indices, block_dim=together)
+    shares, extents = signature.shares_indices, signature.extents
+    return build_kernel(source, args, wide=signature.wide, shares_indices=shares, extents=extents, block_dim=together)
 
 
 def _pass_options(signature: Signature, team: int = 1) -> passes.Options:
@@ -396,6 +397,7 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
         _pass_options(signature),
         gathers=target.has_fast_gathers,
         apart=(*options.sums, *options.thread_private, *options.reduced, *options.apart),
+        private=options.thread_private,
     )
 
 

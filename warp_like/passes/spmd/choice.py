@@ -116,6 +116,7 @@ def choose(
     *,
     gathers: bool = False,
     apart: Sequence[int] = (),
+    private: Sequence[int] = (),
 ) -> Choice:
     """Return ``f`` in the form in which the CPU runs it.
 
@@ -130,11 +131,12 @@ def choose(
         options: Whether the passes verify and show what they give.
         gathers: Whether gathers take less time than loads (``Target.has_fast_gathers``).
         apart: The arrays, by position, that overlap no other argument.
+        private: Those to which threads add without atomics, each to elements of its own.
     """
     if not wanted and vector_bits >= FILTERED_BITS and _looks_through_rows(f, apart):
         made = Choice(f, 1, "a thread looks through many items for few")
     else:
-        made = _chosen(f, vector_bits, registers, wanted, reduced, options)
+        made = _chosen(f, vector_bits, registers, wanted, reduced, options, private)
     loops = _Loops(vector_bits, registers, gathers, tuple(apart))
     if made.width == 1:
         from warp_like.passes.object_order import in_object_order, ordering
@@ -201,7 +203,13 @@ def _with_loops_in_lanes(f: Function, loops: _Loops, options: Options) -> Functi
 
 
 def _chosen(
-    f: Function, vector_bits: int, registers: int, wanted: int, reduced: Sequence[int], options: Options
+    f: Function,
+    vector_bits: int,
+    registers: int,
+    wanted: int,
+    reduced: Sequence[int],
+    options: Options,
+    added: Sequence[int],
 ) -> Choice:
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
@@ -225,10 +233,10 @@ def _chosen(
                 f, wide = flat, filled
         if wanted:
             return Choice(wide, wanted, "vector_width asks for it")
-        cost = lane_cost(wide, 1)
-        if cost >= thread_cost(one):
+        cost = lane_cost(wide, 1, added)
+        if cost >= thread_cost(one, 1, added):
             return Choice(one, 1, "it gathers more than it computes")
-        if one.is_tiled and cost >= thread_cost(one, full):
+        if one.is_tiled and cost >= (alone_cost := thread_cost(one, full, added)):
             return Choice(one, 1, "the elements of its tiles make vectors")
         alone = size > LARGEST_BLOCKED or gathers_in_loops(wide)
         most = MAX_LANES // native
@@ -245,7 +253,7 @@ def _chosen(
         wide.schedule = wide.schedule.replace(coarsened=coarsened)
         fewest = 1
         if one.is_tiled and grid_ndim(f) > 1:
-            fewest = min(math.ceil(native * cost / thread_cost(one, full)), native)
+            fewest = min(math.ceil(native * cost / alone_cost), native)
         if fewest > 1:
             wide.schedule = wide.schedule.replace(alone=one, fewest=fewest)
     except NotWidenable as e:
