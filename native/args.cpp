@@ -186,6 +186,7 @@ bool read_param(PyObject* item, Param* param) {
     param->optional = flags & ParamFlag::Optional;
     param->takes = flags & ParamFlag::Takes;
     param->own = flags & ParamFlag::Own;
+    param->apart = flags & ParamFlag::Apart;
     param->object_kind = flags >> kObjectKindBit;
     param->ahead = ahead;
     param->ndim = ndim;
@@ -228,6 +229,7 @@ bool Signature::read(PyObject* object) {
     params.clear();
     sums.clear();
     non_atomic.clear();
+    apart.clear();
     taken.clear();
     params.reserve(static_cast<size_t>(n));
     args_size = 0;
@@ -241,6 +243,7 @@ bool Signature::read(PyObject* object) {
         args_size += slots(size);
         if (param.sums) sums.push_back(static_cast<int>(i));
         if (param.sums || param.thread_private) non_atomic.push_back(static_cast<int>(i));
+        if (param.sums || param.thread_private || param.apart) apart.push_back(static_cast<int>(i));
         if (param.takes) taken.push_back(static_cast<int>(i));
         params.push_back(std::move(param));
     }

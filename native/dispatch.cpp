@@ -103,7 +103,7 @@ Variant* select_variant(Dispatcher* self, const Grid& grid, const Arguments& arg
     bool sums = false;
     if (contiguous && self->cuda) {
         sums = !grid.max_blocks && is_narrow(arguments, grid.count) && are_apart(arguments);
-    } else if (contiguous && !self->signature->non_atomic.empty()) {
+    } else if (contiguous && !self->signature->apart.empty()) {
         sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count, self->deterministic).fits;
     }
     return &self->variants[contiguous][is_wide(grid, self)][sums];

@@ -91,6 +91,11 @@ constexpr double kDeterministicNs =
 // Whether partial sums of lanes may stay in memory until the launch ends; else until a chunk does.
 bool keeps_partials(const Job& job) { return job.sums && !job.deterministic; }
 
+// Says what of that an OS thread may keep.
+void limit_partials(const Job& job, LanePartials* partials) {
+    if (job.sums && job.halo) partials->leave_out_halos(*job.sums, job.args);
+}
+
 // Runs the threads from `begin` to `end`, piece by piece where what they add to has to be set to zero, from that of the
 // thread `clear_from` on.
 void call_in_pieces(const Job& job, Worker* worker, const uint8_t* args, int64_t begin, int64_t end,
@@ -159,6 +164,7 @@ void work(Pool* pool, WorkerAffinity* affinity) {
         if (copy || !job.sums) {
             std::fesetenv(&shared->floating_point);
             Worker worker(shared->record, job.lanes);
+            limit_partials(job, &worker.partials);
             work_on(shared, &worker, &copy, [](double) {});
             if (shared->in_order) copy.reset();  // while the launch lasts, whose signature says what is in it
         }
@@ -265,6 +271,7 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     const double start = now_ns();
     Watchdog watchdog(record, gil, start);
     Worker self(record, job.lanes, &watchdog);
+    limit_partials(job, &self.partials);
     double last = start;
     double thread_ns = 0;
     const bool apart = job.lanes == 1 && job.rows == 1 && !job.sums;

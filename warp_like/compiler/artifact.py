@@ -41,7 +41,7 @@ class Effects(Frozen):
         writes: Positions of the array parameters that the entry stores to or updates.
         stores: Positions of those that it overwrites (not only updates).
         takes: Positions of those that it takes elements of, where these are all: of which it leaves 0, and one thread
-            gets what was there.
+            gets what was there. On the CPU, also of those whose additions ask for it (``passes.effects.counters``).
         sums: Positions of those that it only adds to.
         spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element; see
             ``passes.sums.spans``.
@@ -49,6 +49,8 @@ class Effects(Frozen):
         thread_private: Positions of those that it adds to, of which each thread of the grid touches its own element
             alone.
         reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
+        apart: Positions of those that it writes to while it has read others ahead (``passes/spmd/filters.py``): plain
+            variants are for launches in which these overlap no other argument.
         extremes: Positions of those that it updates by atomics whose derivative looks for the winner: ``atomic_min``.
         rewrites: Positions of those that it loads from as well as overwrites.
         serial: Positions of those that it updates by atomics such that the order of its threads shows; a grid of one
@@ -87,6 +89,7 @@ class Effects(Frozen):
     ahead: tuple[tuple[int, int], ...] = ()
     thread_private: tuple[int, ...] = ()
     reduced: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
     extremes: tuple[int, ...] = ()
     rewrites: tuple[int, ...] = ()
     serial: tuple[int, ...] = ()

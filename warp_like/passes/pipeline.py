@@ -132,13 +132,13 @@ def _in_team(f: Function, options: Options) -> Function | None:
     if options.verify_fp:
         run("finite_checks", finite_checks)
     run("lower_local_atomics", lower_local_atomics)
-    run("expand_together", lambda f: expand_together(f, options.team))
+    run("expand_together", lambda f: expand_together(f, options.team, options.units))
     run("expand", expand)
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
     run.function.is_tiled = True
-    run("lower_large_values", lower_large_values)
+    run("lower_large_values", lambda f: lower_large_values(f, tight=True))
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)

@@ -36,6 +36,7 @@ from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
+from warp_like.backend.llvm.matrix_units import load_fragments, multiply_add
 from warp_like.backend.llvm.native_calls import call_function
 from warp_like.backend.llvm.outlined import in_lanes
 from warp_like.backend.llvm.polls import Polls
@@ -525,9 +526,20 @@ class Lowering:
             return
         self.bind(o.result, memory.load_element(self.w, self.array(o.array), self.address(o, o.array, o.indices)))
 
-    def _load_consecutive(self, o: ops.LoadConsecutive) -> None:
-        for r, x in zip(o.results, ConsecutiveAccess(*self._place(o), len(o.results)).load(), strict=True):
+    def _multiply_add(self, o: ops.MultiplyAdd) -> None:
+        factors, sums = [self.scalar(v) for v in (*o.a, *o.b)], [self.scalar(v) for v in o.c]
+        self._bind_numbers(o, multiply_add(self.w, o.unit, factors, sums))
+
+    def _load_fragments(self, o: ops.LoadFragments) -> None:
+        where = self.address(o, o.array, [o.index])
+        self._bind_numbers(o, load_fragments(self.w, where, len(o.results), turned=o.turned))
+
+    def _bind_numbers(self, o: Op, registers: Sequence[str]) -> None:
+        for r, x in zip(o.results, registers, strict=True):
             self.bind(r, (x,))
+
+    def _load_consecutive(self, o: ops.LoadConsecutive) -> None:
+        self._bind_numbers(o, ConsecutiveAccess(*self._place(o), len(o.results)).load())
 
     def _store_consecutive(self, o: ops.StoreConsecutive) -> None:
         ConsecutiveAccess(*self._place(o), len(o.values)).store([self.scalar(v) for v in o.values])
@@ -631,8 +643,10 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "LaneReduce": "_lane_reduce",
         "Load": "_load",
         "LoadConsecutive": "_load_consecutive",
+        "LoadFragments": "_load_fragments",
         "LocalArray": "_local_array",
         "Make": "_make",
+        "MultiplyAdd": "_multiply_add",
         "Native": "_native",
         "NestedArray": "_nested",
         "Pop": "_pop",

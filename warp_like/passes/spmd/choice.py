@@ -54,7 +54,7 @@ from warp_like.passes.licm import licm
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
 from warp_like.passes.spmd.consecutive import load_consecutively
-from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
+from warp_like.passes.spmd.cost import gathers_in_loops, has_lane_search, lane_cost, thread_cost
 from warp_like.passes.spmd.flatten_grid import flatten_grid
 from warp_like.passes.spmd.join_accesses import join_accesses
 from warp_like.passes.spmd.strides import MAX_LANES, find_strides
@@ -79,6 +79,10 @@ FLATTENED = 1.2
 """How many times the cost of lanes along the last dimension lanes may cost that go on in the next row. These are full
 whatever the grid is, where rows of one thread took 8 to 30 times as long. Where rows are long, a factorisation takes
 1.07 times as long with them, and a scan of 6 elements, which is left as it is, 1.8 times."""
+SIDE_BY_SIDE = 32
+"""How many lanes there are where they search an object together. Rays on a mesh take 1.2 times as long in 8 lanes, and
+as long in 64, which take twice as long to compile. The threads that do not fill them are lanes under a mask, since code
+for fewer lanes would have to be compiled, too."""
 CROWDED = 1.5
 """How many times the register file a loop may need in the order of its ops. LLVM goes component by component and needs
 less: Runge-Kutta steps of three components, which need 44 registers of 32, are faster than with half as many."""
@@ -231,7 +235,10 @@ def _chosen(
         if private:
             most = min(most, _power_of_two(PRIVATE_IN_CACHE // (private * native)))
         times = 1 if alone else _register_blocking(wide, registers, vector_bits, most)
-        if times > 1:
+        if not alone and has_lane_search(wide):
+            times = max(times, min(most, SIDE_BY_SIDE // native))
+            wide = _widened(f, native * times, reduced, options)
+        elif times > 1:
             remainder, wide = wide, _widened(f, native * times, reduced, options)
             wide.schedule = wide.schedule.replace(remainder=remainder)
         coarsened = _coarsened(f, native, registers, vector_bits, reduced, options)

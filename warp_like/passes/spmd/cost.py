@@ -200,7 +200,7 @@ class _Lanes:
                 return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
             case ops.Outlined() if o.callee.schedule.lanes > 1:
                 return _OUTLINED + self.block(o.callee.body)
-            case ops.Search() if lane_search(o.fn, [v.type for v in o.args]):
+            case ops.Search() if _is_lane_search(o):
                 return _SIDE_BY_SIDE * self.width(o)
             case ops.Search() if o.fn != "_bvh_next_in_box":  # a step of a walk, which lanes don't speed up
                 return _LANE_SEARCH * self.width(o)
@@ -230,6 +230,15 @@ def _is_dense(o: ops.Load | ops.Store | ops.Atomic) -> bool:
     *outer, last = o.indices
     stride = last.op.stride if isinstance(last.op, ops.Iota) else None
     return stride == 1 and not any(isinstance(i.type, Lanes) for i in outer)
+
+
+def _is_lane_search(o: ops.Search) -> bool:
+    return bool(lane_search(o.fn, [v.type for v in o.args]))
+
+
+def has_lane_search(f: Function) -> bool:
+    """Return whether the lanes of ``f`` search an object together."""
+    return any(isinstance(o, ops.Search) and _is_lane_search(o) for o in f.body.walk())
 
 
 def gathers_in_loops(f: Function) -> bool:

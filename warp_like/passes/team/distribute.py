@@ -92,8 +92,11 @@ from warp_like.ir.types import Array, Type, int32
 from warp_like.passes.blocks import MAX_SHARED_BYTES, slot_bytes
 from warp_like.passes.rewriter import Rewriter
 from warp_like.passes.team.accesses import READ, WRITE, Accesses
+from warp_like.passes.team.fragments import Product, columns_of, zeros_of
 from warp_like.passes.team.plan import How, Plan, Touch
 from warp_like.passes.team.sharing import Nest, Sharing
+from warp_like.passes.team.swizzle import Swizzle, find_swizzles, move_elements
+from warp_like.passes.team.units import MOST_WORDS, words_of
 from warp_like.passes.uniform import cooperative
 
 Values = Sequence[Value]
@@ -107,7 +110,9 @@ def distribute(f: Function, team: int, apart: bool, contiguous: bool) -> Functio
     accesses = Accesses(f, apart, contiguous)
     plan = Plan(f, accesses, Sharing(accesses, find_ranges(f)), team)
     if plan.is_sound:
-        _Distributor(plan).function(f)
+        distributor = _Distributor(plan)
+        distributor.function(f)
+        move_elements(f, distributor.swizzles, distributor.placed)
         f.team = team
     return f
 
@@ -141,6 +146,10 @@ class _Distributor(Rewriter):
     Attributes:
         pending: What threads have done to memory since they last met.
         slots: The shared arrays through which one thread tells the others its results.
+        held: The sums of products that a loop keeps in registers, as they are at this place.
+        swizzles: How the arrays are kept that matrix units read, those of the new code.
+        placed: The loads of matrix units, whose indices take that into account.
+        from_zero: The products whose sums begin with zeros, which are not written to memory before.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -148,25 +157,39 @@ class _Distributor(Rewriter):
         self.plan = plan
         self.pending: set[Touch] = set()
         self.slots: dict[tuple[Type, int], Op] = {}
+        self.held: dict[ops.ContractInMemory, list[Value]] = {}
+        self.swizzles: dict[Value, Swizzle] = {}
+        self.placed: set[Op] = set()
+        self.from_zero: set[ops.ContractInMemory] = set()
 
     def function(self, f: Function) -> None:
         start = Block()
         with self.b.into(start):
             self.thread = self.b.block_thread()
             self.is_first = self.b.eq(self.thread, 0)
+        columns = dict[Value, int]()
+        for o in f.body.walk():
+            if isinstance(o, ops.ContractInMemory):
+                for array, count in zip((o.x, o.y), columns_of(o), strict=True):
+                    columns.setdefault(array, count)
+        self.found = find_swizzles(f.body, columns)
         self.block(f.body)
         f.body.ops = [*start.ops, *self.slots.values(), *f.body.ops]
 
     def splice(self, sequence: Sequence[Op]) -> None:
-        for o in sequence:
+        for k, o in enumerate(sequence):
             with at(o.loc):
                 how = self.plan.how[o]
-                if how is How.INSIDE:
+                if how is How.SHARED and (product := self.begun_by(o, sequence[k + 1 :])) is not None:
+                    self.from_zero.add(product)
+                elif how is How.INSIDE:
                     o.map_operands(self.value)
                     self.inside(o)
-                    continue
-                self.meet_before(self.plan.touches[o])
-                self.write(o, how)
+                elif isinstance(o, ops.ContractInMemory):
+                    self.product(o)
+                else:
+                    self.meet_before(self.plan.touches[o])
+                    self.write(o, how)
 
     def write(self, o: Op, how: How) -> None:
         match how:
@@ -199,6 +222,10 @@ class _Distributor(Rewriter):
         self.pending.update(touches)
 
     def inside(self, o: Op) -> None:
+        held = self.holdable(o) if isinstance(o, ops.For) else []
+        if held:
+            assert isinstance(o, ops.For)
+            self.begin_holding(o, held)
         before = set(self.pending)
         if isinstance(o, (ops.For, ops.While)):
             self.pending |= set(self.plan.touches[o])  # of the iteration before
@@ -215,6 +242,78 @@ class _Distributor(Rewriter):
                 after |= self.pending
             self.pending = after
         self.keep(o)
+        if held:
+            assert isinstance(o, ops.For)
+            self.end_holding(o, held)
+
+    # --- products by matrix units ---
+
+    def code_of(self, o: ops.ContractInMemory) -> Product:
+        here = Cloner(dict(self.mapping)).op(o)
+        assert isinstance(here, ops.ContractInMemory)
+        for before, now in ((o.x, here.x), (o.y, here.y)):
+            if before in self.found:
+                self.swizzles[now] = self.found[before]
+        code = Product(self.b, self.thread, here, self.plan.team, self.swizzles)
+        code.placed = self.placed
+        return code
+
+    def product(self, o: ops.ContractInMemory) -> None:
+        """Let the warps compute a product: from and to memory, or in registers that are held."""
+        of_sums = self.plan.of_sums(o)
+        self.meet_before([t for t in self.plan.touches[o] if t != of_sums or o not in self.held])
+        code = self.code_of(o)
+        if o in self.held:
+            self.held[o] = code.add(self.held[o])
+        else:
+            code.store(code.add(code.load() if o.adds and o not in self.from_zero else code.zeros()))
+
+    def begun_by(self, loop: Op, following: Sequence[Op]) -> ops.ContractInMemory | None:
+        """Return the product that adds to zeros which ``loop`` writes, and all of which only it reads."""
+        array, count = zeros_of(loop)
+        if array is None:
+            return None
+        root = self.plan.accesses.root(array)
+        user = next((o for o in following if any(t.root is root for t in self.plan.touches[o])), None)
+        found = self.holdable(user) if isinstance(user, ops.For) else [user]
+        for o in found:
+            if isinstance(o, ops.ContractInMemory) and o.adds and self.plan.accesses.root(o.out) is root:
+                return o if count >= o.extents[0] * o.extents[2] else None
+        return None
+
+    def holdable(self, loop: ops.For) -> list[ops.ContractInMemory]:
+        """Return the products in ``loop`` whose tile nothing else in there touches, as many as registers hold."""
+        found, left = [], MOST_WORDS
+        for o in loop.body.ops:
+            if not isinstance(o, ops.ContractInMemory) or not o.adds:
+                continue
+            root, words = self.plan.accesses.root(o.out), words_of(o.unit, o.extents, self.plan.team)
+            if words <= left and [a.root for a in self.plan.accesses.of(loop)].count(root) == 1:
+                found.append(o)
+                left -= words
+        return found
+
+    def begin_holding(self, loop: ops.For, products: Sequence[ops.ContractInMemory]) -> None:
+        """Let threads load their sums of ``products``, which ``loop`` carries from here on."""
+        for o in products:
+            self.meet_before([self.plan.of_sums(o)])
+            code = self.code_of(o)
+            loaded = code.zeros() if o in self.from_zero else code.load()
+            self.held[o] = [Value(v.type) for v in loaded]
+            loop.init = (*loop.init, *loaded)
+            loop.body.params += self.held[o]
+
+    def end_holding(self, loop: ops.For, products: Sequence[ops.ContractInMemory]) -> None:
+        """Let ``loop`` give the sums that it has carried, and threads store them."""
+        last = loop.body.ops[-1]
+        assert isinstance(last, ops.Yield)
+        for o in products:
+            sums = self.held.pop(o)
+            made = [Value(v.type, op=loop) for v in sums]
+            last.values = (*last.values, *sums)
+            loop.results = (*loop.results, *made)
+            self.code_of(o).store(made)
+            self.pending.add(self.plan.of_sums(o))
 
     # --- one thread alone ---
 

@@ -376,6 +376,8 @@ def _flags(effects: Effects, position: int, t: Type) -> int:
         flags |= ParamFlag.READS
     if position in effects.own:
         flags |= ParamFlag.OWN
+    if position in effects.apart:
+        flags |= ParamFlag.APART
     kinds = [kind for at, kind in effects.objects if at == position]
     flags |= (kinds[0] if len(kinds) == 1 else ObjectKind.ANY if kinds else 0) << OBJECT_KIND_BIT
     return flags | ParamFlag.TAKES if position in effects.takes else flags
