@@ -46,6 +46,17 @@ MOST_MASKED = 16
 ROWS = range(3, 17)
 """The numbers of components of elements that lie apart, of which each lane's is loaded as it lies, then transposed."""
 
+LINE = 64
+"""The bytes of a cache line."""
+
+ANNOUNCED = 4096
+"""How many bytes ahead of a store of aggregates its memory is asked for.
+
+A processor reads a line before it writes to it in part. Where arrays exceed the caches, stores wait for that:
+processors look ahead for loads, but hardly for stores. The line may lie behind the array's end, since such a request
+can't fail.
+"""
+
 _Update = Callable[[str, tuple[str, ...]], tuple[str, ...]]
 """Updates the element at an address by scalars; returns the old ones."""
 
@@ -351,10 +362,20 @@ class Access:
         whole = interleaved(w, s, parts)
         if full:
             align = align_of(one_lane(s))
+            if n > 1:
+                self._announce(t.width * t.bits // 8)
             w.do(f"store {register_type(t)} {whole}, ptr {self.base}, align {align}{self.note}")
         else:
             masked_store(w, t, self.base, whole, self.mask, self.note)
         return []
+
+    def _announce(self, nbytes: int) -> None:
+        """Ask for the lines that a store of so many bytes will soon write to, if lanes go on to the next elements."""
+        w = self.w
+        w.declare("llvm.prefetch.p0", "void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for at in range(ANNOUNCED, ANNOUNCED + nbytes, LINE):
+            line = w.op(f"getelementptr i8, ptr {self.base}, i64 {at}")
+            w.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 1, i32 3, i32 1){self.note}")
 
     # --- atomics ---
 

@@ -72,6 +72,7 @@ class Tape:
         self._warned = False
         self._started: dict[Any, array] = {}  # by memory, where backward has put adjoints since zero()
         self._zeroed: tuple[int, Any] | None = None  # how many launches it had then, and what recorded them
+        self._half_done = False  # since zero(), a backward pass has failed after gradients had changed
 
     def __enter__(self) -> Tape:
         if recorder.active is self:
@@ -243,7 +244,8 @@ class Tape:
                 array to start from does not require a gradient.
             RuntimeError: Arrays of which it holds copies have changed since it recorded, or arrays that a gradient
                 needs whose kernel has not run again; or an array for which it made no copies has a gradient since, or
-                a tensor whose memory it uses has been freed or resized.
+                a tensor whose memory it uses has been freed or resized. Or the last pass failed in the middle, and
+                gradients have not been set to zero since.
             WarpCodegenError: A kernel on the tape can't be differentiated; no gradient has been changed then.
         """
         if recorder.active is self:
@@ -262,6 +264,11 @@ class Tape:
             recorder.active.history.adjoints += self._before_gradients()
         if zero:
             self._retained.shown = {}
+        elif self._half_done:
+            raise RuntimeError(
+                "the last backward() of this tape failed and left parts of sums in gradients; call tape.zero() first, "
+                "or backward(..., zero=True)"
+            )
         seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_nested
         plain = not (seen or _watched())
         started = {(a.ptr, a.shape, a.strides): a for a, _ in starts}
@@ -269,14 +276,19 @@ class Tape:
         self._started.update(started)
         fresh = not starts or self._zeroed == (len(self.launches), recorder.graph)
         self._zeroed = None
-        left = _native.try_backward(self.launches, starts, fresh, zero) if plain else None
+        before, left = self._half_done, None
+        if plain:
+            self._half_done = True
+            left = _native.try_backward(self.launches, starts, fresh, zero)
         if left is None:
+            self._half_done = before
             self._backward_checked(starts, fresh, zero)
             if zero:
                 self._started = started
         elif left:
             with _nothing_recorded():
                 self._reverse_first(left)
+        self._half_done = False
 
     def _before_gradients(self) -> list[array]:
         """Tell the tape that is recording, if there is one, that gradients of this one are about to change."""
@@ -315,6 +327,7 @@ class Tape:
             given = [a for a, _ in starts] or arrays
             self._retained.begin([a for a in arrays if a.retain_grad], given)
             held = HeldGradients()
+            self._half_done = True
             try:
                 if zero:
                     gradients = [g for a in arrays if (g := a.grad) is not None]
@@ -440,6 +453,7 @@ class Tape:
         self._before_gradients()
         self._zeroed = (len(self.launches), recorder.graph)
         self._zero_gradients()
+        self._half_done = False
         self._started = {}
 
     def _zero_gradients(self) -> None:
