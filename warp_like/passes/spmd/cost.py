@@ -9,7 +9,7 @@ A thread runs the sides of branches that it takes, lanes those that any of them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from warp_like.builtins.spec import Symbol, lane_search, may_call_library, resolve
 from warp_like.ir import ops
@@ -315,12 +315,22 @@ def gathers_in_loops(f: Function) -> bool:
     """
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
     found = [o for loop in loops for r in loop.regions() for o in r.walk()]
+    changing = _changing(f, loops)
+    return any(isinstance(o, ops.Store) or not changing.isdisjoint(o.operands()) for o in _apart(found))
+
+
+def gathers_vectors(f: Function) -> bool:
+    """Return whether lanes of ``f`` touch elements of several numbers that lie apart."""
+    return any(_elements(o) > 1 for o in _apart(list(f.body.walk())))
+
+
+def _apart(found: Sequence[Op]) -> Iterator[ops.Load | ops.Store]:
+    """Those of ``found`` that touch elements which lie apart, beside those that are speculated not to run."""
     speculated = (g for g in found if isinstance(g, ops.If) and speculated_side(g) is not None)
     unlikely = {o for g in speculated for r in g.regions() if r is not speculated_side(g) for o in r.ops}
-    changing = _changing(f, loops)
-    apart = (o for o in found if isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o))
-    apart = (o for o in apart if isinstance(o, ops.Store) or not changing.isdisjoint(o.operands()))
-    return any(o not in unlikely for o in apart)
+    for o in found:
+        if isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o) and o not in unlikely:
+            yield o
 
 
 _LASTING = (
