@@ -92,6 +92,20 @@ define internal { i32, i1 } @wl_match_pair(i32 %mask, i64 %x) {
   ret { i32, i1 } %both
 }
 declare i32 @wl_match(i64)
+define internal void @helper.copy16(ptr %to, ptr %from) {
+  call void @wl_copy(ptr %to, ptr %from, i32 16, i32 16)
+  ret void
+}
+define internal void @helper.copy8(ptr %to, ptr %from, i32 %count) {
+  call void @wl_copy(ptr %to, ptr %from, i32 8, i32 %count)
+  ret void
+}
+define internal void @helper.copy4(ptr %to, ptr %from, i32 %count) {
+  call void @wl_copy(ptr %to, ptr %from, i32 4, i32 %count)
+  ret void
+}
+declare void @wl_copy(ptr, ptr, i32, i32)
+declare void @wl_await()
 define internal float @helper.rsqrt(float %x) {  ; as far off as the hardware may be: 2 units in the last place
   %wide = fpext float %x to double
   %root = call double @llvm.sqrt.f64(double %wide)
@@ -119,6 +133,10 @@ _CALLS = {
         for u in ("", "u")
         for i, bits in (("i", 32), ("ll", 64))
     },
+    "cp.async.cg.shared.global.16": "helper.copy16",
+    "cp.async.ca.shared.global.8.s": "helper.copy8",
+    "cp.async.ca.shared.global.4.s": "helper.copy4",
+    "cp.async.wait.all": "wl_await",
     **matrix_units.CALLS,
     **{f"redux.sync.{k}": f"wl_redux_{k}" for k in ("add", "min", "max", "umin", "umax", "and", "or", "xor")},
 }
@@ -273,6 +291,7 @@ class CudaKernel:
             assert self._team is not None, "threads with a barrier run together: in_blocks()"
             self._team.noting(self._team.wait, self._team.block)
 
+        self._copies: dict[int, list[tuple[int, int, int, int]]] = {}
         self._touched, self._times = {}, Counter[tuple[int, int]]()
         made: dict[str, Any] = {
             # The text of prints is another's matter (`tests/backend/test_ptx.py`).
@@ -288,6 +307,8 @@ class CudaKernel:
             "wl_mma": form(None, I32, P)(self._multiply_add),
             "wl_ldmatrix": form(None, I32, I32, P, P)(self._load_matrices),
             "wl_touch": form(None, I32, P, I32)(self._touch),
+            "wl_copy": form(None, P, P, I32, I32)(self._copy),
+            "wl_await": form(None)(self._await),
         }
         for name, of in _REDUCTIONS.items():
             made[f"wl_redux_{name}"] = form(I32, I32, I32)(
@@ -308,6 +329,18 @@ class CudaKernel:
             return matrix_units.load_matrices(count, bool(turned), rows)
 
         matrix_units.copied(memory, self._in_warp(row, load))
+
+    def _copy(self, to: int, source: int, size: int, count: int) -> None:
+        """Note a copy of ``count`` bytes, with zeros up to ``size``: done when its thread waits."""
+        assert self._team is not None
+        assert to % size == 0, "copies are aligned"
+        assert not count or source % size == 0, "copies are aligned"
+        self._copies.setdefault(self._team.number, []).append((to, source, size, count))
+
+    def _await(self) -> None:
+        assert self._team is not None
+        for to, source, size, count in self._copies.pop(self._team.number, []):
+            matrix_units.copied(to, (ctypes.string_at(source, count) if count else b"").ljust(size, b"\0"))
 
     def _touch(self, load: int, address: int, size: int) -> None:
         """Note what a load touches: the lanes of a warp run it together, the first time, the second and so on."""
@@ -511,7 +544,7 @@ def _for_the_host(text: str, entry: str) -> str:
     text = text.replace("i64 %capacity) #", "i64 %capacity, ptr %registers) #")
     text = re.sub(r"ptr byval\(\[\d+ x i8\]\)|ptr byval\(\[\d+ x i64\]\)", "ptr", text)
     text = re.sub(
-        r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match|shfl|vote|rsqrt|bar\.warp|mma|ldmatrix).*$",
+        r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match|shfl|vote|rsqrt|bar\.warp|mma|ldmatrix|cp\.async).*$",
         "",
         text,
         flags=re.MULTILINE,

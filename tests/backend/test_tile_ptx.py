@@ -75,8 +75,9 @@ def made(kernel: Any, team: int, axis: int, arch: str) -> tuple[Function, Signat
     """The kernel as ``team`` threads run it, and what it was compiled for."""
     options = Options(cpu_block_dim=team, cpu_block_axis=axis)
     signature, target = Signature(kernel.types, options=options, sums=True), cuda_target(arch)
-    units = pipeline._units(signature, target)
-    return pipeline.optimised(kernel.source, signature, team=team, units=units), signature, target
+    units, copies = pipeline._units(signature, target), target.has_async_copies
+    f = pipeline.optimised(kernel.source, signature, team=team, units=units, async_copies=copies)
+    return f, signature, target
 
 
 def ptx(kernel: Any, team: int, axis: int = 1, arch: str = "sm_80") -> str:
@@ -116,6 +117,18 @@ def test_matrix_units_are_assembled(arch: str) -> None:
     assert all((f"mma.sync.aligned.{name}" in text) == has_units for name in names)
     assert ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in text) == has_units
     assert ".local" not in text or not has_units
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_asynchronous_copies_are_assembled(arch: str) -> None:
+    """Of 16 bytes where that may be, else of an element; both factors are on their way when the threads wait."""
+    text = ptx(product, 64, axis=2, arch=arch)
+    nvptx.assemble(text, arch)
+    has_copies = arch != "sm_75"
+    assert (text.count("cp.async.cg.shared.global") > 0) == has_copies
+    assert (text.count("cp.async.ca.shared.global") > 0) == has_copies
+    assert text.count("cp.async.wait_all") == has_copies
+    assert ".local" not in text
 
 
 def test_sums_of_matrix_units_stay_in_registers() -> None:

@@ -82,6 +82,11 @@ class Target(Frozen):
         """The types of the factors for which warps have matrix units that code is made for."""
         return ("float64", "float16", "bfloat16") if self.arch >= 80 else ()
 
+    @property
+    def has_async_copies(self) -> bool:
+        """Whether threads can let memory be copied to shared memory while they do other work."""
+        return self.arch >= 80
+
     @functools.cached_property
     def feature_set(self) -> frozenset[str]:
         """The names of the features that are switched on."""

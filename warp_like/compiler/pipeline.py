@@ -80,6 +80,7 @@ class Draft:
             self.clock,
             _team(signature, target),
             units=_units(signature, target),
+            async_copies=target.has_async_copies,
             native=target.has_native_searches,
         )
         self.memory = analyse(self.function)
@@ -246,15 +247,16 @@ def optimised(
     team: int = 1,
     *,
     units: tuple[str, ...] = (),
+    async_copies: bool = False,
     native: bool = False,
 ) -> Function:
     """Return the IR that the backend gets.
 
-    ``team`` threads run each thread of the grid together, and have these matrix ``units``. With ``native``, the
-    extension's functions search objects.
+    ``team`` threads run each thread of the grid together, and have these matrix ``units`` and ``async_copies``. With
+    ``native``, the extension's functions search objects.
     """
     clock = clock or _Stopwatch()
-    options = _pass_options(signature, team).replace(native_searches=native, units=units)
+    options = _pass_options(signature, team).replace(native_searches=native, units=units, async_copies=async_copies)
     with clock.stage("frontend"):
         args = signature.args[:-1] if signature.saves_results else signature.args
         f = _built(source, args, signature)
@@ -353,6 +355,7 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
         signature,
         team=_team(signature, target),
         units=_units(signature, target),
+        async_copies=target.has_async_copies,
         native=target.has_native_searches,
     )
     if stage == "optimised":

@@ -449,6 +449,29 @@ class StoreConsecutive(Op):
     mask: tuple[Value, ...] = operand()
 
 
+# --- copies to shared memory ----------------------------------------------------------------------------------
+
+
+@op("async_copy", pure=False)
+class AsyncCopy(Op):
+    """Begin to copy neighbours from ``array``, at ``indices`` and along its last dimension, to ``out`` at ``index``.
+
+    There is one for each of ``inside``, a bool; where that is false, zero is written, and nothing is read. Nobody may
+    touch the elements of ``out`` before the thread has come to ``AwaitCopies``.
+    """
+
+    out: Value = operand()
+    index: Value = operand()
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+    inside: tuple[Value, ...] = operand()
+
+
+@op("await_copies", pure=False)
+class AwaitCopies(Op):
+    """Wait for all copies that the thread has begun."""
+
+
 # --- matrix units of a GPU ------------------------------------------------------------------------------------
 
 
@@ -603,8 +626,10 @@ __all__ = [
     "Address",
     "Apply",
     "AtAddress",
+    "AsyncCopy",
     "Atomic",
     "AtomicCas",
+    "AwaitCopies",
     "Barrier",
     "base_array",
     "Bitcast",

@@ -142,7 +142,8 @@ def _in_team(f: Function, options: Options) -> Function | None:
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
-    run("distribute", lambda f: distribute(f, options.team, options.apart, options.contiguous))
+    copies = options.async_copies and not options.debug  # which need indices that are in range
+    run("distribute", lambda f: distribute(f, options.team, options.apart, options.contiguous, async_copies=copies))
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)

@@ -17,6 +17,7 @@ from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
 from warp_like.backend.llvm import lane_partials, lanes, memory, neighbours
 from warp_like.backend.llvm.accumulators import Accumulators
+from warp_like.backend.llvm.async_copies import async_copy, await_copies
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
@@ -562,6 +563,14 @@ class Lowering:
         where = self.address(o, o.array, [o.index])
         self._bind_numbers(o, load_fragments(self.w, where, len(o.results), turned=o.turned))
 
+    def _async_copy(self, o: ops.AsyncCopy) -> None:
+        to, source = self.address(o, o.out, [o.index]), self.array(o.array)
+        start = memory.element_address(self.w, source, [self.index(i) for i in o.indices], in_bounds=False)
+        async_copy(self.w, to, (start, source.element_size), [self.scalar(v) for v in o.inside])
+
+    def _await_copies(self, o: ops.AwaitCopies) -> None:
+        await_copies(self.w)
+
     def _bind_numbers(self, o: Op, registers: Sequence[str]) -> None:
         for r, x in zip(o.results, registers, strict=True):
             self.bind(r, (x,))
@@ -662,6 +671,8 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "IsLive": "_is_live",
         "Search": "_native",
         "Outlined": "_native",
+        "AsyncCopy": "_async_copy",
+        "AwaitCopies": "_await_copies",
         "Atomic": "_atomic",
         "AtomicCas": "_atomic_cas",
         "Barrier": "_barrier",

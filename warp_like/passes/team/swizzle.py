@@ -99,6 +99,8 @@ class _Mover(Rewriter):
         if isinstance(o, _ACCESSES) and o not in self.placed and (s := self.swizzles.get(o.array)) is not None:
             (index,) = o.indices
             o.indices = (self.b.bit_xor(index, s.offset(self.b, index)),)
+        elif isinstance(o, ops.AsyncCopy) and (s := self.swizzles.get(o.out)) is not None:
+            o.index = self.b.bit_xor(o.index, s.offset(self.b, o.index))  # what it copies is within a chunk
         super().visit(o)
 
 
