@@ -140,3 +140,9 @@ class At:
 def at(loc: Loc | Pending | None) -> At:
     """Make ``loc`` the current location inside the ``with``: ops built and errors raised there get it."""
     return At(loc)
+
+
+enter = _current.set
+leave = _current.reset
+"""What ``at`` does where each op and each expression comes by, in a third of its time: ``before = enter(loc)``, then
+``leave(before)`` in a ``finally``."""

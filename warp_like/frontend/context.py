@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenKeyError, WarpCodegenTypeError
-from warp_like.base.loc import At, Loc, Pending, at, current_loc
+from warp_like.base.loc import At, Loc, Pending, at, current_loc, enter, leave
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.overload import Inline, NoMatch
 from warp_like.builtins.patterns import Literal, int_range
@@ -158,12 +158,15 @@ class Context:
     def reference(self, node: ast.expr) -> Operand:
         """Build an expression; a part of a variable's tile stays that, so that it can be changed through it."""
         handler = EXPRESSIONS.get(type(node))
-        with self.at(node):
+        before = enter(Pending(self.source.loc, node))
+        try:
             if handler is None:
                 from warp_like.frontend import refused
 
                 raise refused.expression(node)
             return handler(self, node)
+        finally:
+            leave(before)
 
     def statement(self, node: ast.stmt) -> Flow | None:
         """Build a statement; None where it simply goes on to the next."""

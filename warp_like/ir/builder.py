@@ -41,7 +41,7 @@ class Builder:
 
     def insert(self, op: Op, *types: Type, hint: str = "") -> Op:
         """Append ``op`` with results of ``types``; an op that has a location already keeps it."""
-        op.results = tuple([Value(t, hint, op) for t in types])
+        op.results = (Value(types[0], hint, op),) if len(types) == 1 else tuple([Value(t, hint, op) for t in types])
         if op.loc is None:
             op.loc = current_loc()
         self.block.ops.append(op)

@@ -33,7 +33,7 @@ from warp_like.backend.llvm.polls import Polls
 from warp_like.backend.llvm.shuffle import compressed, iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
-from warp_like.base.loc import at
+from warp_like.base.loc import enter, leave
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import is_counted_from_end
@@ -188,13 +188,16 @@ class Lowering:
 
     def op(self, o: Op) -> None:
         """Lower one op."""
-        with at(o.loc):
+        before = enter(o.loc)
+        try:
             if isinstance(o, ops.LANE_BY_LANE) and o.mask and not self._is_outlined_in_lanes(o):
                 from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
 
                 lower_lane_by_lane(self, o, o.mask[0])
             else:
                 _LOWER[type(o)](self, o)
+        finally:
+            leave(before)
 
     def _is_outlined_in_lanes(self, o: Op) -> bool:
         from warp_like.backend.llvm.outlined import in_lanes
