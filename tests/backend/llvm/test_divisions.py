@@ -70,3 +70,17 @@ def test_remainders(dtype, width):
             expected = np.fmod(x[part], y[part])
             np.testing.assert_array_equal(out.numpy(), expected)
             np.testing.assert_array_equal(np.signbit(out.numpy()[expected == 0]), np.signbit(expected[expected == 0]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_remainders_of_quotients_of_a_length(dtype):
+    """The quotients of a launch have about so many bits, so squares are taken about as often in all vectors."""
+    rng, info = np.random.default_rng(4), np.finfo(dtype)
+    out = wp.zeros(1000, dtype=wp.dtype_from_numpy(dtype))
+    for bits in (1, 21, 23, 29, 44, 45, 50, 51, 53, 102, 103, 204, 270, 1000, 2090):
+        least = float(info.smallest_subnormal) * 2.0 ** rng.integers(0, 60, len(out))
+        y = np.nextafter((least * rng.uniform(1.0, 2.0, len(out))).astype(dtype), dtype(1))
+        with np.errstate(over="ignore"):
+            x = np.minimum(np.ldexp(y * rng.uniform(1.0, 2.0, len(out)), bits), float(info.max)).astype(dtype)
+        wp.launch(remain, dim=out.size, inputs=[x, y, out])
+        np.testing.assert_array_equal(out.numpy(), np.fmod(x, y), err_msg=f"{bits} bits")

@@ -90,18 +90,53 @@ def test_functions_of_one_argument(dtype, width):
         assert_close(y.numpy()[k], expected, x, k)
 
 
-def test_vectors_of_large_arguments_alone():
-    """Where no lane is usual, the sine and cosine of each type; those of float64 in mpmath."""
+@wp.kernel
+def turns(x: wp.array(dtype=Any), y: wp.array2d(dtype=Any)):
+    i = wp.tid()
+    y[0, i] = wp.sin(x[i])
+    y[1, i] = wp.cos(x[i])
+    y[2, i] = wp.tan(x[i])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least", "most"),
+    [
+        *[(np.float32, 23.0, 127.9), (np.float32, -140.0, 127.9)],  # by two pieces of 2 / pi; and in one vector
+        *[(np.float64, 13.3, 50.0), (np.float64, 55.0, 1023.9)],  # by parts of pi; by three pieces of 2 / pi
+        *[(np.float64, 50.0, 56.0), (np.float64, -1000.0, 1023.9)],  # by four; and in one vector
+    ],
+)
+def test_vectors_of_large_arguments_alone(dtype, least, most):
+    """Where no lane is usual, or one is, the periodic functions are as exact as anywhere."""
     rng = np.random.default_rng(7)
-    for dtype in (np.float32, np.float64):
-        most = np.log2(float(np.finfo(dtype).max))
-        far = np.exp2(rng.uniform(13.5 if dtype == np.float32 else 23.0, most, 300)) * rng.choice([-1.0, 1.0], 300)
-        x = np.concatenate([far, NEAR_TURNS[dtype]]).astype(dtype)
-        y = wp.zeros((len(REFERENCES), len(x)), dtype=wp.dtype_from_numpy(dtype))
-        wp.launch(call_all, dim=len(x), inputs=[x, y])
-        with mpmath.workprec(1300):
-            for k, exact in ((7, mpmath.sin), (8, mpmath.cos)):
-                assert_close(y.numpy()[k], np.array([float(exact(float(a))) for a in x]), x, k)
+    far = np.exp2(rng.uniform(least, most, 200)) * rng.choice([-1.0, 1.0], 200)
+    near = np.rint(np.exp2(rng.uniform(max(least, 1.0), min(most, 60.0), 100))) * (np.pi / 2)
+    x = np.concatenate([far, near, NEAR_TURNS[dtype]]).astype(dtype)
+    x = x[(np.abs(x) >= 2.0**least) & (np.abs(x) < 2.0**most)]
+    y = wp.zeros((3, len(x)), dtype=wp.dtype_from_numpy(dtype))
+    wp.launch(turns, dim=len(x), inputs=[x, y])
+    with mpmath.workprec(1300):
+        for k, exact in enumerate((mpmath.sin, mpmath.cos, mpmath.tan)):
+            assert_close(y.numpy()[k], np.array([float(exact(float(a))) for a in x]), x, exact.__name__)
+
+
+@wp.kernel
+def inverse_error(x: wp.array(dtype=Any), y: wp.array2d(dtype=Any)):
+    i = wp.tid()
+    y[0, i] = wp.erfinv(x[i])
+    y[1, i] = wp.erf(x[i])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_error_functions_of_small_numbers(dtype):
+    """Denormal ones, and those around the size from which on the inverse is no multiple."""
+    rng, info = np.random.default_rng(9), np.finfo(dtype)
+    size = [rng.uniform(np.log2(float(info.smallest_subnormal)), 0.0, 300), rng.uniform(-30.0, -12.0, 300)]
+    x = (np.exp2(np.concatenate(size)) * 0.99).astype(dtype)
+    y = wp.zeros((2, len(x)), dtype=wp.dtype_from_numpy(dtype))
+    wp.launch(inverse_error, dim=len(x), inputs=[x, y])
+    for got, exact in zip(y.numpy(), (mpmath.erfinv, mpmath.erf), strict=True):
+        assert_close(got, np.array([float(exact(float(a))) for a in x]), x, exact.__name__)
 
 
 @wp.kernel

@@ -1,109 +1,75 @@
 """The angle of a point, ``atan2(y, x)``, in lanes: points whose coordinates have very different or extreme sizes.
 
 The library is slow where a coordinate is 0, infinite or NaN, or where the square of their ratio leaves the numbers. The
-angle depends on the ratio alone: both coordinates are scaled to a middle size. Where the ratio is below the rounding
-error of ``pi``, the angle is ``y / x``, ``pi`` or ``pi / 2``.
+angle depends on the ratio alone: both coordinates are scaled to a middle size, by their exponents. Where the ratio is
+below the rounding error of ``pi``, the angle is ``y / x``, ``pi`` or ``pi / 2``. Denormal numbers meet no arithmetic.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
-from warp_like.backend.llvm.lane_math import LaneMath, denormal_digits
-from warp_like.backend.llvm.values import vector
+from warp_like.backend.llvm.lane_math import LaneMath, mantissa, scaled
 
+_USUAL = {32: 12, 64: 60}
+"""Coordinates from ``2**-n`` to ``2**n`` go to the library as they are."""
 
-class _Sizes(NamedTuple):
-    """Of a float type: the numbers below are exponents of 2.
+_APART = {32: 25, 64: 120}
+"""From the ratio ``2**n`` on, the smaller coordinate counts for nothing, or linearly."""
 
-    Attributes:
-        usual: Coordinates from ``-usual`` to ``usual`` go to the library as they are.
-        apart: From this ratio on, the smaller coordinate counts for nothing, or linearly.
-        middle: Up to ``middle`` and from ``-middle`` on, the larger coordinate needs no scale.
-        down: The scale of larger ones.
-        up: The scale of smaller ones.
-    """
-
-    usual: int
-    apart: int
-    middle: int
-    down: int
-    up: int
-
-
-_SINGLE, _DOUBLE = _Sizes(12, 25, 40, -80, 100), _Sizes(60, 120, 500, -600, 700)
+_END = 1 << 13
+"""An exponent beyond all others."""
 
 
 def is_unusual(v: LaneMath, y: str, x: str) -> str:
     """Append the mask of the points that ``angle`` is for."""
-    most = _sizes(v).usual
+    most = _USUAL[v.t.bits]
 
     def outside(a: str) -> str:
-        size, integer = _bits(v, v.abs(a)), _integer(v)
-        above = v.w.op(f"sub {integer} {size}, {v.bits(_exponent(v, -most))}")
-        return v.w.op(f"icmp ugt {integer} {above}, {v.bits(2 * most << _digits(v))}")
+        above = v.w.op(f"sub {v.integer} {v.to_bits(v.abs(a))}, {v.bits(v.one - most << v.digits)}")
+        return v.w.op(f"icmp ugt {v.integer} {above}, {v.bits(2 * most << v.digits)}")
 
     return v.either(outside(y), outside(x))
 
 
 def angle(v: LaneMath, y: str, x: str, call: Callable[[str, str], str]) -> str:
-    """Append ``atan2(y, x)`` for all points; ``call`` appends that of the library."""
-    w, sizes = v.w, _sizes(v)
-    across, along = _without_denormals(v, v.abs(y), v.abs(x))
-    difference = w.op(f"sub {_integer(v)} {_bits(v, along)}, {_bits(v, across)}")
-    apart = w.op(f"icmp sgt {_integer(v)} {_absolute(v, difference)}, {v.bits(sizes.apart << _digits(v))}")
-    larger = v.intrinsic("maximumnum", across, along)
-    infinite = v.compare("oeq", larger, math.inf)
-    apart = v.either(apart, v.both(infinite, v.compare("one", across, along)))
-    scale = v.select(v.compare("olt", larger, 2.0**-sizes.middle), 2.0**sizes.up, 1.0)
-    scale = v.select(v.compare("ogt", larger, 2.0**sizes.middle), 2.0**sizes.down, scale)
-    unknown = v.compare("uno", x, y)
-    replaced = v.either(unknown, v.either(apart, infinite))
+    """Append ``atan2(y, x)`` for all points; ``call`` appends that of the library.
 
-    def near(size: str, a: str) -> str:
-        scaled = v.mul(v.select(replaced, 1.0, size), v.select(replaced, 1.0, scale))
-        return v.intrinsic("copysign", scaled, a)
+    0 has an exponent far below all others, as ``y`` farther than as ``x``, and infinity one far above.
+    """
+    w = v.w
+    across, along = v.abs(y), v.abs(x)
+    (m, j), (n, k) = _parts(v, across, -2 * _END), _parts(v, along, -_END)
+    difference = w.op(f"sub {v.integer} {j}, {k}")
+    beyond = w.intrinsic(f"llvm.abs.v{v.t.width}i{v.t.bits}", v.integer, [v.integer, "i1"], [difference, "false"])
+    apart = w.op(f"icmp sgt {v.integer} {beyond}, {v.bits(_APART[v.t.bits])}")
+    is_flat = w.op(f"icmp slt {v.integer} {difference}, zeroinitializer")
 
-    usual = call(near(across, y), near(along, x))
-    is_flat = w.op(f"icmp sgt {_integer(v)} {difference}, {v.bits(0)}")
-    is_ratio = v.both(v.both(apart, is_flat), v.compare("ogt", x, 0.0))
-    ratio = w.op(f"fdiv {v.reg} {v.select(is_ratio, across, 0.0)}, {v.select(is_ratio, along, 1.0)}")
-    end = v.select(is_flat, v.select(is_ratio, ratio, math.pi), math.pi / 2)
+    def near(mantissa: str, lower: str, a: str) -> str:
+        """A coordinate divided by the power of two in the larger one; 1 where it counts for nothing."""
+        exponent = w.select(apart, v.integer, "zeroinitializer", _at_most_0(v, lower), v.mask)
+        moved = w.op(
+            f"add {v.integer} {v.to_bits(mantissa)}, {w.op(f'shl {v.integer} {exponent}, {v.bits(v.digits)}')}"
+        )
+        return v.intrinsic("copysign", v.from_bits(moved), a)
+
+    usual = call(near(m, difference, y), near(n, w.op(f"sub {v.integer} zeroinitializer, {difference}"), x))
+    ratio = scaled(v, w.op(f"fdiv {v.reg} {m}, {n}"), _at_most_0(v, difference))
+    is_behind = w.op(f"icmp slt {v.integer} {v.to_bits(x)}, zeroinitializer")
+    end = v.select(is_flat, v.select(is_behind, math.pi, ratio), math.pi / 2)
     result = v.select(apart, v.intrinsic("copysign", end, y), usual)
-    return v.select(unknown, math.nan, result)
+    return v.select(v.compare("uno", x, y), math.nan, result)
 
 
-def _without_denormals(v: LaneMath, a: str, b: str) -> tuple[str, str]:
-    """The same point, and where both coordinates are denormal, one in the same direction."""
-    least = v.bits(_exponent(v, -1022 if v.t.bits == 64 else -126))
-    either = v.w.op(f"or {_integer(v)} {_bits(v, a)}, {_bits(v, b)}")
-    small = v.w.op(f"icmp ult {_integer(v)} {either}, {least}")
-    return v.select(small, denormal_digits(v, a), a), v.select(small, denormal_digits(v, b), b)
+def _parts(v: LaneMath, size: str, zero: int) -> tuple[str, str]:
+    """The mantissa and the exponent, to which ``zero`` is added for 0."""
+    m, exponent = mantissa(v, size)
+    further = v.w.select(v.compare("oeq", size, math.inf), v.integer, v.bits(_END), "zeroinitializer", v.mask)
+    further = v.w.select(v.compare("oeq", size, 0.0), v.integer, v.bits(zero), further, v.mask)
+    return m, v.w.op(f"add {v.integer} {exponent}, {further}")
 
 
-def _sizes(v: LaneMath) -> _Sizes:
-    return _DOUBLE if v.t.bits == 64 else _SINGLE
-
-
-def _integer(v: LaneMath) -> str:
-    return vector(f"i{v.t.bits}", v.t)
-
-
-def _bits(v: LaneMath, x: str) -> str:
-    return v.w.op(f"bitcast {v.reg} {x} to {_integer(v)}")
-
-
-def _absolute(v: LaneMath, x: str) -> str:
-    return v.w.intrinsic(f"llvm.abs.v{v.t.width}i{v.t.bits}", _integer(v), [_integer(v), "i1"], [x, "false"])
-
-
-def _digits(v: LaneMath) -> int:
-    """The bits of the mantissa."""
-    return 52 if v.t.bits == 64 else 23
-
-
-def _exponent(v: LaneMath, n: int) -> int:
-    """The bits of ``2**n``."""
-    return (n + (1023 if v.t.bits == 64 else 127)) << _digits(v)
+def _at_most_0(v: LaneMath, exponent: str) -> str:
+    name = f"llvm.smin.v{v.t.width}i{v.t.bits}"
+    return v.w.intrinsic(name, v.integer, [v.integer] * 2, [exponent, "zeroinitializer"])

@@ -19,8 +19,8 @@ from collections.abc import Callable, Set
 from typing import NamedTuple
 
 from warp_like.backend.llvm.angles import angle, is_unusual
-from warp_like.backend.llvm.lane_math import LaneMath, call_function, choose, denormal_digits
-from warp_like.backend.llvm.periods import sine
+from warp_like.backend.llvm.lane_math import LaneMath, call_function, choose, denormal_digits, mantissa, scaled
+from warp_like.backend.llvm.periods import far
 from warp_like.backend.llvm.values import LaneScalar, constant, vector
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import Scalar, float64
@@ -31,7 +31,7 @@ Call = Callable[[str, LaneScalar, list[str]], str]
 
 def is_guarded(libm: str, library: Set[str]) -> bool:
     """Return whether calls of ``libm`` in lanes go by a function of the module; ``library`` has the vector ones."""
-    return libm in (*_GUARDS, *_QUARTERS, "atan2") or (libm == "pow" and library >= {"log2", "exp2"})
+    return libm in (*_GUARDS, *_PERIODIC, "atan2") or (libm == "pow" and library >= {"log2", "exp2"})
 
 
 def call_guarded(w: Writer, libm: str, t: LaneScalar, args: list[str], call: Call) -> str:
@@ -39,7 +39,7 @@ def call_guarded(w: Writer, libm: str, t: LaneScalar, args: list[str], call: Cal
     v = LaneMath(w, t)
 
     def of_one(x: str) -> str:
-        guard = _periodic(libm, call) if libm in _QUARTERS else _GUARDS[libm]
+        guard = _periodic(libm) if libm in _PERIODIC else _GUARDS[libm]
         if libm in _AT_ZERO:
             x = v.add(x, _tiny(t) / 4.0)
 
@@ -160,9 +160,16 @@ def _odd(guard: _Guard, slope: float = 1.0) -> _Guard:
     def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
         tiny = _is_tiny(v, x)
         result = guard.answer(v, v.select(tiny, 0.0, x), call)
-        return v.select(tiny, x if slope == 1.0 else v.mul(x, slope), result)
+        return v.select(tiny, x if slope == 1.0 else _multiple(v, x, slope), result)
 
     return _Guard(outside, answer)
+
+
+def _multiple(v: LaneMath, x: str, slope: float) -> str:
+    """A multiple of tiny numbers, some of which are denormal."""
+    digits, exponent = mantissa(v, v.abs(x))
+    unbiased = v.w.op(f"sub {v.integer} {exponent}, {v.bits(v.one)}")
+    return v.intrinsic("copysign", scaled(v, v.mul(digits, slope), unbiased), x)
 
 
 def _tiny(t: Scalar) -> float:
@@ -178,24 +185,29 @@ def _is_tiny(v: LaneMath, x: str) -> str:
     return v.w.op(f"icmp ult {integer} {below}, {v.bits(exponent - 1)}")
 
 
-def _periodic(libm: str, library: Call) -> _Guard:
-    """The sine or cosine, beyond the library's vector domain by ``periods.py``."""
-    beyond = _beyond(_by(1e4, 2.0**23))
-    usual = _odd(_Guard(beyond, _plain)) if libm == "sin" else _Guard(beyond, _plain)
+def _periodic(libm: str) -> _Guard:
+    """A sine, cosine or tangent: by ``periods.py`` where the library takes the turns off slowly."""
+    limit = _by(1e4, 2.0**23)
+    near = _Guard(_beyond(limit), _plain)
+    guard = near if libm == "cos" else _odd(near)
+
+    def usual(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
+        return _of_finite(v, x, lambda x: guard.answer(v, x, call))
+
+    def beyond(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
+        return _of_finite(v, x, lambda x: far(v, x, libm, call))
 
     def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
-        finite = _is_finite(v, x)
-        near = v.select(finite, x, 0.0)
+        is_far = v.both(v.compare("oge", v.abs(x), limit(v.t)), _is_finite(v, x))
+        return choose(v, v.any(is_far), f"{libm}_far", [x], lambda x: beyond(v, x, call), lambda x: usual(v, x, call))
 
-        def far(x: str) -> str:
-            return sine(v, x, _QUARTERS[libm], lambda x: library("sin", v.t, [x]))
+    return _Guard(guard.outside, answer)
 
-        def inside(x: str) -> str:
-            return usual.answer(v, x, call)
 
-        return v.select(finite, choose(v, v.any(beyond(v, near)), f"{libm}_far", [near], far, inside), math.nan)
-
-    return _Guard(usual.outside, answer)
+def _of_finite(v: LaneMath, x: str, function: Callable[[str], str]) -> str:
+    """The function of finite numbers, and NaN of others."""
+    finite = _is_finite(v, x)
+    return v.select(finite, function(v.select(finite, x, 0.0)), math.nan)
 
 
 def _plain(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
@@ -232,8 +244,7 @@ def _sign(v: LaneMath, x: str) -> str:
 
 _EXP_LIMIT, _EXP_SHIFT = _by(87.0, 700.0), _by(40.0, 128.0)
 
-_QUARTERS = {"sin": 0, "cos": 1}
-"""The functions that are a sine, and how many quarter turns later."""
+_PERIODIC = ("sin", "cos", "tan")
 
 _AT_ZERO = ("cos", "cosh", "exp", "acos")
 """Functions of which ``f(x)`` and ``f(0)`` are alike for tiny ``x``."""
@@ -248,7 +259,6 @@ _GUARDS = {
     "tanh": _odd(_within(_is_not_huge, _sign)),
     "erf": _odd(_within(_is_number, _nan), 2.0 / math.sqrt(math.pi)),
     "erfc": _within(_is_short_of(_by(10.06, 27.25)), _nothing),
-    "tan": _odd(_within(_is_finite, _nan)),
     "asin": _odd(_within(_is_number, _nan)),
     "acos": _within(_is_number, _nan),
     "atan": _odd(_within(_is_number, _nan)),

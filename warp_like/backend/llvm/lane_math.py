@@ -13,7 +13,9 @@ class LaneMath:
 
     def __init__(self, w: Writer, t: LaneScalar) -> None:
         self.w, self.t = w, t
-        self.reg, self.mask = register_type(t), vector("i1", t)
+        self.reg, self.mask, self.integer = register_type(t), vector("i1", t), vector(f"i{t.bits}", t)
+        self.digits, self.one = (52, 1023) if t.bits == 64 else (23, 127)
+        """The bits of a mantissa, and the exponent of 1."""
 
     def _text(self, x: str | float) -> str:
         return x if isinstance(x, str) else constant(x, self.t)
@@ -25,6 +27,18 @@ class LaneMath:
         """An integer in all lanes."""
         return f"splat (i{self.t.bits} {n})"
 
+    def to_bits(self, x: str) -> str:
+        """A number's bits as an integer."""
+        return self.w.op(f"bitcast {self.reg} {x} to {self.integer}")
+
+    def from_bits(self, n: str) -> str:
+        """The number of these bits."""
+        return self.w.op(f"bitcast {self.integer} {n} to {self.reg}")
+
+    def negative(self, x: str) -> str:
+        """``-x``."""
+        return self.w.op(f"fneg {self.reg} {x}")
+
     def add(self, x: str | float, y: str | float) -> str:
         return self._binary("fadd", x, y)
 
@@ -33,6 +47,12 @@ class LaneMath:
 
     def mul(self, x: str | float, y: str | float) -> str:
         return self._binary("fmul", x, y)
+
+    def add_product(self, z: str | float, x: str, y: str | float) -> str:
+        """``z + x * y``, rounded once where processors do that."""
+        if "fma" in self.w.target.feature_set:
+            return self.intrinsic("fma", x, y, z)
+        return self.add(z, self.mul(x, y))
 
     def compare(self, how: str, x: str | float, y: str | float) -> str:
         """``how`` is a condition of LLVM's ``fcmp``."""
@@ -98,9 +118,68 @@ def choose(
     return w.op(f"phi {v.reg} [{outside}, %{labels[0]}], [{inside}, %{labels[1]}]")
 
 
+def product(v: LaneMath, x: str, y: str | float) -> tuple[str, str]:
+    """A product and its error, which are exact together unless one of them overflows or is denormal."""
+    p = v.mul(x, y)
+    if "fma" in v.w.target.feature_set:
+        return p, v.intrinsic("fma", x, y, v.negative(p))
+    (a, b), (c, d) = _halves(v, x), _halves(v, y)
+    return p, v.add(v.add(v.add(v.sub(v.mul(a, c), p), v.mul(a, d)), v.mul(b, c)), v.mul(b, d))
+
+
+def _halves(v: LaneMath, x: str | float) -> tuple[str, str]:
+    """Two numbers of half as many digits, whose sum is ``x``."""
+    split = 2.0**27 + 1.0 if v.t.bits == 64 else 2.0**12 + 1.0
+    scaled = v.mul(x, split)
+    high = v.sub(scaled, v.sub(scaled, x))
+    return high, v.sub(x, high)
+
+
+def less_product(v: LaneMath, z: str, x: str, y: str | float) -> str:
+    """``z - x * y``, rounded once; without fused additions, exact where the result and ``z`` less the product are."""
+    if "fma" in v.w.target.feature_set:
+        return v.intrinsic("fma", v.negative(x), y, z)
+    p, error = product(v, x, y)
+    return v.sub(v.sub(z, p), error)
+
+
+# --- exponents, without arithmetic on denormal numbers, which takes processors 150 cycles -------------------------
+
+
 def denormal_digits(v: LaneMath, x: str) -> str:
     """A positive denormal number as a multiple of the least one: by its bits, since a product would take long."""
-    integer, whole = vector(f"i{v.t.bits}", v.t), 2.0**52 if v.t.bits == 64 else 2.0**23
-    exponent = (1023 + 52) << 52 if v.t.bits == 64 else (127 + 23) << 23
-    shifted = v.w.op(f"or {integer} {v.w.op(f'bitcast {v.reg} {x} to {integer}')}, {v.bits(exponent)}")
-    return v.sub(v.w.op(f"bitcast {integer} {shifted} to {v.reg}"), whole)
+    whole, w = 2.0**v.digits, v.w
+    return v.sub(v.from_bits(w.op(f"or {v.integer} {v.to_bits(x)}, {v.bits(v.one + v.digits << v.digits)}")), whole)
+
+
+def mantissa(v: LaneMath, x: str) -> tuple[str, str]:
+    """A finite number of at least 0 as one in ``[1, 2)`` and its biased exponent.
+
+    That of denormal numbers is not positive. 0 is 1 with an exponent below all others.
+    """
+    w, integer = v.w, v.integer
+    small = w.op(f"icmp ult {integer} {v.to_bits(x)}, {v.bits(1 << v.digits)}")
+    number = v.to_bits(v.select(small, denormal_digits(v, x), x))
+    lower = w.select(small, integer, v.bits(v.one + v.digits - 1), "zeroinitializer", v.mask)
+    exponent = w.op(f"sub {integer} {w.op(f'lshr {integer} {number}, {v.bits(v.digits)}')}, {lower}")
+    digits = w.op(f"and {integer} {number}, {v.bits((1 << v.digits) - 1)}")
+    return v.from_bits(w.op(f"or {integer} {digits}, {v.bits(v.one << v.digits)}")), exponent
+
+
+def scaled(v: LaneMath, x: str, exponent: str) -> str:
+    """``x * 2**exponent`` for an ``x`` of at least 0 that is not denormal, where the product does not overflow.
+
+    A denormal result is rounded as the digits of a larger number: their bits are the result's.
+    """
+    w, integer, least = v.w, v.integer, v.one + v.digits - 1
+    bits = v.to_bits(x)
+    moved = w.op(f"add {integer} {bits}, {w.op(f'shl {integer} {exponent}, {v.bits(v.digits)}')}")
+    found = w.op(f"add {integer} {w.op(f'lshr {integer} {bits}, {v.bits(v.digits)}')}, {exponent}")
+    small = w.op(f"icmp slt {integer} {found}, {v.bits(1)}")
+    up = w.op(f"add {integer} {exponent}, {v.bits(least)}")
+    up = w.intrinsic(f"llvm.smax.v{v.t.width}i{v.t.bits}", integer, [integer] * 2, [up, v.bits(-v.digits - 2)])
+    count = v.from_bits(w.op(f"add {integer} {bits}, {w.op(f'shl {integer} {up}, {v.bits(v.digits)}')}"))
+    count = v.to_bits(v.add(v.select(small, count, 0.0), 2.0**v.digits))
+    digits = w.op(f"sub {integer} {count}, {v.bits(v.one + v.digits << v.digits)}")
+    result = v.from_bits(w.select(small, integer, digits, moved, v.mask))
+    return v.select(v.compare("oeq", x, 0.0), 0.0, result)

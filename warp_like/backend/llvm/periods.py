@@ -1,9 +1,12 @@
-"""The sine and the cosine of large numbers in lanes: the quarter turns are taken off exactly, then the sine is called.
+"""The sine, the cosine and the tangent of large numbers in lanes: the turns are taken off exactly.
 
-``x * 2 / pi`` is needed modulo 4, with as many bits behind the point as ``x`` can cancel: 61 for float64, and 53 more.
-So ``2 / pi`` comes in pieces whose products with ``x`` are known exactly. Pieces from before the last two bits of the
-integer part are left out: where they begin depends on the exponent of ``x``. What is left of a quarter turn, ``r``, is
-at most one half. Of odd quarter turns the sine is a cosine, ``sin(pi / 2 - r)``, in which nothing cancels.
+A sine is taken of what half turns leave, by a polynomial; a cosine is a sine half a half turn later. A tangent is the
+library's of what quarter turns leave, and after an odd number of them one by it.
+
+``x / pi`` is needed modulo 4, with as many bits behind the point as ``x`` can cancel: 61 for float64, and 53 more. So
+``1 / pi`` comes in pieces whose products with ``x`` are known exactly. Pieces from before the last two bits of the
+integer part are left out: where they begin depends on the exponent of ``x``. Most numbers of float64 need fewer: those
+below ``2**50`` lose so many times ``pi``, and a vector needs the last bits only where a lane is close to a turn.
 
 Source:
     M. H. Payne and R. N. Hanek, "Radian reduction for trigonometric functions", ACM SIGNUM Newsletter 18 (1983).
@@ -13,20 +16,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import NamedTuple
 
-from warp_like.backend.llvm.lane_math import LaneMath
-from warp_like.backend.llvm.shuffle import gather
-from warp_like.backend.llvm.values import LaneScalar, constant, vector
+from warp_like.backend.llvm.lane_math import LaneMath, choose, less_product, product
+from warp_like.backend.llvm.shuffle import look_up
+from warp_like.backend.llvm.values import LaneScalar, constant
 from warp_like.ir.types import float64
 
 DIGITS = 1280
 """The bits of ``2 / pi`` behind the point; the largest float64 has an exponent of 1023."""
-_TABLE = "@wl_two_over_pi"
+_STEPS = 32
+"""How many groups of 32 bits may be left out, as a power of two."""
 _ROUNDING = 6755399441055744.0
 """1.5 * 2**52: the lowest bits of a sum with it are the nearest integer."""
-_HALF_PI_REST = 6.123233995736766e-17
-"""What the float64 ``pi / 2`` lacks."""
+_HALF_PI_REST, _HALF_PI_LAST = 6.123233995736766e-17, -1.4973849048591833e-33
+"""What the float64 ``pi / 2`` lacks, and what both lack together."""
 
 
 @functools.cache
@@ -52,99 +57,170 @@ def _piece(start: int, length: int) -> int:
     return _two_over_pi() >> DIGITS - start - length & (1 << length) - 1
 
 
-def sine(v: LaneMath, x: str, quarters: int, call: Callable[[str], str]) -> str:
-    """Append the sine of ``x`` and so many quarter turns, for finite numbers.
+SINE = {
+    32: (-0.16666657498219603, 0.008333010872892338, -0.00019805404187953077, 2.596269773111853e-06),
+    64: (
+        *(-0.16666666666666666, 0.008333333333333118, -0.00019841269841181568, 2.7557319206425138e-06),
+        *(-2.5052106444444175e-08, 1.605891835710338e-10, -7.642441287343727e-13, 2.7154434590333417e-15),
+    ),
+}
+"""The polynomial of ``x * x`` that ``(sin(x) - x) / x**3`` is up to 1.62, by R. Remez's exchange of extremes."""
 
-    ``call`` appends that of a number of the same type from ``-pi / 4`` to ``3 / 4 * pi``.
+
+class Turns(NamedTuple):
+    """Which turns are taken off: ``n * angle - shift * angle``, with a whole ``n``.
+
+    Attributes:
+        half: Whether the angle is ``pi`` instead of ``pi / 2``.
+        shift: A part of a turn.
     """
-    d = LaneMath(v.w, LaneScalar(float64.kind, float64.bits, v.t.width))
-    w, whole = v.w, vector("i64", d.t)
-    if v.t.bits == 64:
-        turns, angle = _of_double(d, x)
-    else:
-        turns, angle = _of_single(d, w.op(f"fpext {v.reg} {x} to {d.reg}"))
-    if quarters:
-        turns = w.op(f"add {whole} {turns}, {d.bits(quarters)}")
-    is_odd = w.op(f"trunc {whole} {turns} to {d.mask}")
-    near = d.select(is_odd, d.sub(math.pi / 2, angle), angle)
-    integer = vector(f"i{v.t.bits}", v.t)
+
+    half: bool
+    shift: float = 0.0
+
+    def angle(self, part: float) -> float:
+        """A part of ``pi / 2`` as one of the angle."""
+        return 2.0 * part if self.half else part
+
+    def part(self, inverse: float) -> float:
+        """A part of ``2 / pi`` as one of the angle's inverse."""
+        return inverse / 2.0 if self.half else inverse
+
+
+_TURNS = {"sin": Turns(half=True), "cos": Turns(half=True, shift=0.5), "tan": Turns(half=False)}
+"""The functions, whose values at an angle and turns depend on whether these are odd."""
+
+
+def far(v: LaneMath, x: str, libm: str, tan: Callable[[str], str]) -> str:
+    """Append a sine, cosine or tangent of finite numbers ``x``; ``tan`` appends a tangent of up to ``pi / 3``."""
+    w, d, turns = v.w, LaneMath(v.w, LaneScalar(float64.kind, float64.bits, v.t.width)), _TURNS[libm]
+
+    def finish(number: str, angle: str) -> str:
+        return _tangent(v, number, tan(angle)) if libm == "tan" else _sine(v, number, angle)
+
     if v.t.bits == 32:
-        near = w.op(f"fptrunc {d.reg} {near} to {v.reg}")
-        turns = w.op(f"trunc {whole} {turns} to {integer}")
-    is_half = w.op(f"and {integer} {turns}, {v.bits(2)}")
-    sign = w.op(f"shl {integer} {is_half}, {v.bits(v.t.bits - 2)}")
-    signed = w.op(f"xor {integer} {w.op(f'bitcast {v.reg} {call(near)} to {integer}')}, {sign}")
-    return w.op(f"bitcast {integer} {signed} to {v.reg}")
+        number, angle = _of_single(d, turns, w.op(f"fpext {v.reg} {x} to {d.reg}"))
+        return finish(w.op(f"trunc {d.integer} {number} to {v.integer}"), w.op(f"fptrunc {d.reg} {angle} to {v.reg}"))
+
+    def huge(x: str) -> str:
+        number, angle, is_exact = _of_huge(d, turns, x)
+        rare = d.any(d.unless(is_exact))
+        return choose(
+            v, rare, f"{libm}_exact", [x], lambda x: finish(*_of_double(d, turns, x)), lambda x: finish(number, angle)
+        )
+
+    is_huge = d.any(d.compare("oge", d.abs(x), MIDDLE))
+    return choose(v, is_huge, f"{libm}_huge", [x], huge, lambda x: finish(*_of_middle(d, turns, x)))
 
 
-def _of_single(d: LaneMath, x: str) -> tuple[str, str]:
-    """The quarter turns of a float32, as integers, and the angle that is left.
+def _sine(v: LaneMath, number: str, angle: str) -> str:
+    """The sine of an angle and half turns."""
+    square = v.mul(angle, angle)
+    factors, power = [constant(c, v.t) for c in SINE[v.t.bits]], square
+    while len(factors) > 1:  # pairs that do not wait for each other
+        factors = [v.add_product(a, b, power) for a, b in zip(factors[::2], factors[1::2], strict=True)]
+        power = v.mul(power, power)
+    sine = v.add_product(angle, v.mul(angle, square), factors[0])
+    sign = v.w.op(f"shl {v.integer} {number}, {v.bits(v.t.bits - 1)}")
+    return v.from_bits(v.w.op(f"xor {v.integer} {v.to_bits(sine)}, {sign}"))
 
-    Two pieces of 26 bits have exact products; those of the third, of 53 bits, are less than one half.
+
+def _tangent(v: LaneMath, number: str, tangent: str) -> str:
+    """The tangent of an angle and quarter turns, given that of the angle."""
+    is_odd = v.w.op(f"trunc {v.integer} {number} to {v.mask}")
+    return v.w.op(f"fdiv {v.reg} {v.select(is_odd, -1.0, tangent)}, {v.select(is_odd, tangent, 1.0)}")
+
+
+# --- the number of turns, as integers of which the lowest bits count, and the angle that is left ------------------
+
+
+def _of_single(d: LaneMath, turns: Turns, x: str) -> tuple[str, str]:
+    """Of a float32, in float64, by two pieces of 53 bits for each 16 exponents.
+
+    Above ``2**33`` the product with the first piece is a multiple of ``2**-52``, so without the turns it is exact.
     """
-    pieces = [math.ldexp(_piece(26 * k, 26), -26 * (k + 1)) for k in range(5)]
-    last = [math.ldexp(_piece(26 * k, 54) + 1 >> 1, -26 * k - 53) for k in range(2, 6)]  # rounded
-    starts = [d.compare("oge", d.abs(x), 2.0 ** (51 + 26 * k)) for k in range(3)]
-
-    def piece_of(pieces: Sequence[float]) -> str | float:
-        chosen: str | float = pieces[0]
-        for is_beyond, piece in zip(starts, pieces[1:], strict=False):
-            chosen = d.select(is_beyond, piece, chosen)
-        return chosen
-
-    first, second = (_modulo_4(d, d.mul(x, piece_of(p))) for p in (pieces[:4], pieces[1:]))
-    total, third = d.add(first, second), piece_of(last)
-    turns, whole = _nearest(d, d.add(total, d.mul(x, third)))
-    rest = d.sub(total, whole)
-    if "fma" in d.w.target.feature_set:
-        rest = d.intrinsic("fma", x, third, rest)
-    else:
-        rest = d.add(rest, d.mul(x, third))
-    return turns, d.mul(rest, math.pi / 2)
+    size = d.intrinsic("maximumnum", d.abs(x), 2.0)
+    at = d.w.op(f"lshr {d.integer} {d.to_bits(size)}, {d.bits(56)}")
+    starts = [max(0, 16 * k - 24) for k in range(8)]
+    first, second = (
+        look_up(d.w, d.t, [turns.part(math.ldexp(_piece(s + more, 53), -s - more - 53)) for s in starts], at)
+        for more in (0, 53)
+    )
+    number, whole = _nearest(d, turns, d.mul(x, first))
+    rest = less_product(d, less_product(d, whole, x, first), x, second)
+    return number, d.mul(rest, -turns.angle(math.pi / 2))
 
 
-def _of_double(d: LaneMath, x: str) -> tuple[str, str]:
-    """The quarter turns of a float64, as integers, and the angle that is left.
+MIDDLE = 2.0**50
+"""Sizes of float64 up to which ``_of_middle`` is exact."""
 
-    A table has four pieces of 53 bits for each 32 bits at which they may begin.
+
+def _of_middle(d: LaneMath, turns: Turns, x: str) -> tuple[str, str]:
+    """Of a float64 below ``MIDDLE``: so many times the angle, in three parts, are taken off.
+
+    Without the first part of them, ``x`` is less than 4 and a multiple of ``2**-51``: exact.
     """
-    scaled, pieces = _table_at(d, x)
-    products = [d.mul(scaled, piece) for piece in pieces]
-    errors = [d.intrinsic("fma", scaled, piece, _neg(d, p)) for piece, p in zip(pieces[:3], products, strict=False)]
-    total, low = _sum(d, _large_modulo_4(d, products[0]), _modulo_4(d, errors[0]))
-    for term in (_modulo_4(d, products[1]), errors[1], products[2]):
-        total, rest = _sum(d, total, term)
-        low = d.add(low, rest)
-    turns, whole = _nearest(d, total)
-    rest, low = _sum(d, d.sub(total, whole), low)
-    low = d.add(low, d.add(errors[2], products[3]))
-    angle = d.mul(rest, math.pi / 2)
-    error = d.intrinsic("fma", rest, math.pi / 2, _neg(d, angle))
-    return turns, d.add(angle, d.add(d.add(error, d.mul(rest, _HALF_PI_REST)), d.mul(low, math.pi / 2)))
+    number, whole = _nearest(d, turns, d.mul(x, turns.part(2.0 / math.pi)))
+    rest = less_product(d, x, whole, turns.angle(math.pi / 2))
+    second, error = product(d, whole, turns.angle(_HALF_PI_REST))
+    rest, low = _sum(d, rest, d.negative(second))
+    return number, d.add(rest, d.sub(d.sub(low, error), d.mul(whole, turns.angle(_HALF_PI_LAST))))
 
 
-def _table_at(d: LaneMath, x: str) -> tuple[str, list[str]]:
-    """``x`` without the powers of two that the pieces of ``2 / pi`` for its exponent have, and these four pieces."""
-    w, whole = d.w, vector("i64", d.t)
-    steps = (1023 - 52 - 2) // 32 + 1
-    numbers = [math.ldexp(_piece(32 * s + 53 * k, 53), -53 * (k + 1)) for s in range(steps) for k in range(4)]
-    texts = ", ".join(f"double {constant(n, float64)}" for n in numbers)
-    w.helper(_TABLE, f"{_TABLE} = private unnamed_addr constant [{len(numbers)} x double] [{texts}], align 64")
-    number = w.op(f"bitcast {d.reg} {x} to {whole}")
-    exponent = w.op(f"and {whole} {w.op(f'lshr {whole} {number}, {d.bits(52)}')}, {d.bits(0x7FF)}")
-    step = w.op(f"ashr {whole} {w.op(f'sub {whole} {exponent}, {d.bits(1023 + 52 + 2)}')}, {d.bits(5)}")
-    step = w.intrinsic(f"llvm.smax.v{d.t.width}i64", whole, [whole] * 2, [step, d.bits(0)])
-    scaled = w.op(f"sub {whole} {number}, {w.op(f'shl {whole} {step}, {d.bits(52 + 5)}')}")
-    first = w.op(f"shl {whole} {step}, {d.bits(2)}")
-    pieces = []
-    for k in range(4):
-        at = w.op(f"add {whole} {first}, {d.bits(k)}")
-        pieces.append(gather(w, d.t, w.op(f"getelementptr double, ptr {_TABLE}, {whole} {at}")))
-    return w.op(f"bitcast {whole} {scaled} to {d.reg}"), pieces
+def _of_huge(d: LaneMath, turns: Turns, x: str) -> tuple[str, str, str]:
+    """Of a float64, by three pieces of 53 bits, and where this is exact.
+
+    The pieces may begin at each 32 bits. What the third product lacks is below ``2**-72``.
+    """
+    at, near = _without_step(d, x)
+    first, second, third = (_pieces(d, turns, at, k) for k in range(3))
+    a, error = product(d, near, first)
+    total = d.add(_large_modulo_4(d, a), _modulo_4(d, error))  # multiples of 2**-51
+    b, error = product(d, near, second)
+    b = _modulo_4(d, b)
+    number, whole = _nearest(d, turns, d.add(total, b))
+    rest, low = _sum(d, d.sub(total, whole), b)
+    small = d.add_product(error, near, third)
+    is_far = d.compare("oge", d.abs(x), 2.0**55)
+    is_exact = d.both(is_far, d.compare("oge", d.abs(rest), 2.0**-13))
+    return number, _angle(d, turns, rest, d.add(low, small)), is_exact
 
 
-def _neg(d: LaneMath, x: str) -> str:
-    return d.w.op(f"fneg {d.reg} {x}")
+def _of_double(d: LaneMath, turns: Turns, x: str) -> tuple[str, str]:
+    """Of a float64, by four pieces, whose products are added with all their errors."""
+    at, near = _without_step(d, x)
+    (a, b, c), errors = zip(*(product(d, near, _pieces(d, turns, at, k)) for k in range(3)), strict=True)
+    total, low = _sum(d, _large_modulo_4(d, a), _modulo_4(d, errors[0]))
+    b = _modulo_4(d, b)
+    number, whole = _nearest(d, turns, d.add(total, b))
+    rest, more = _sum(d, d.sub(total, whole), b)
+    small, error = _sum(d, errors[1], c)
+    rest, last = _sum(d, rest, small)
+    ends = d.add(d.add(error, errors[2]), d.mul(near, _pieces(d, turns, at, 3)))
+    return number, _angle(d, turns, rest, d.add(d.add(d.add(low, more), last), ends))
+
+
+def _pieces(d: LaneMath, turns: Turns, step: str, k: int) -> str:
+    """The piece ``k`` of the inverse angle without so many times 32 bits."""
+    numbers = [math.ldexp(_piece(32 * s + 53 * k, 53), -53 * (k + 1)) for s in range(_STEPS)]
+    return look_up(d.w, d.t, [turns.part(n) for n in numbers], step)
+
+
+def _angle(d: LaneMath, turns: Turns, x: str, low: str) -> str:
+    """So many turns as an angle, given in two parts."""
+    rest = d.add(d.mul(x, turns.angle(_HALF_PI_REST)), d.mul(low, turns.angle(math.pi / 2)))
+    return d.add_product(rest, x, turns.angle(math.pi / 2))
+
+
+def _without_step(d: LaneMath, x: str) -> tuple[str, str]:
+    """How many times 32 bits of ``2 / pi`` are left out for ``x``, and ``x`` divided by two to the power of them."""
+    w = d.w
+    number = d.to_bits(x)
+    exponent = w.op(f"and {d.integer} {w.op(f'lshr {d.integer} {number}, {d.bits(52)}')}, {d.bits(0x7FF)}")
+    step = w.op(f"ashr {d.integer} {w.op(f'sub {d.integer} {exponent}, {d.bits(1023 + 52 + 2)}')}, {d.bits(5)}")
+    step = w.intrinsic(f"llvm.smax.v{d.t.width}i64", d.integer, [d.integer] * 2, [step, d.bits(0)])
+    near = w.op(f"sub {d.integer} {number}, {w.op(f'shl {d.integer} {step}, {d.bits(52 + 5)}')}")
+    return step, d.from_bits(near)
 
 
 def _modulo_4(d: LaneMath, x: str) -> str:
@@ -164,7 +240,8 @@ def _sum(d: LaneMath, x: str, y: str) -> tuple[str, str]:
     return total, d.add(d.sub(x, d.sub(total, back)), d.sub(y, back))
 
 
-def _nearest(d: LaneMath, x: str) -> tuple[str, str]:
-    """The nearest integer, as an integer of which the lowest bits count, and as a float."""
-    shifted = d.add(x, _ROUNDING)
-    return d.w.op(f"bitcast {d.reg} {shifted} to {vector('i64', d.t)}"), d.sub(shifted, _ROUNDING)
+def _nearest(d: LaneMath, turns: Turns, x: str) -> tuple[str, str]:
+    """The nearest number of turns, as an integer, and as a float without the shift."""
+    shifted = d.add(d.add(x, turns.shift) if turns.shift else x, _ROUNDING)
+    whole = d.sub(shifted, _ROUNDING)
+    return d.to_bits(shifted), d.sub(whole, turns.shift) if turns.shift else whole

@@ -155,6 +155,35 @@ def iota(t: LaneScalar) -> str:
     return f"<{', '.join(f'{one} {k}' for k in range(t.width))}>"
 
 
+def look_up(w: Writer, t: LaneScalar, numbers: Sequence[float], index: str) -> str:
+    """Return for each lane the one of ``numbers``, float64 constants, at its ``index``, an integer of 64 bits.
+
+    There are a power of two of them, at least 8; higher bits of the index are ignored. AVX-512 has them in registers.
+    """
+    integer = vector("i64", t)
+    texts = [f"double {constant(n, t.one)}" for n in numbers]
+    if "avx512f" in w.target.feature_set and t.width % 8 == 0:
+        parts = split(w, LaneScalar("int", 64, t.width), index, 8)
+        return join(w, LaneScalar(t.kind, t.bits, 8), [_in_registers(w, texts, part) for part in parts])
+    table = w.table(f"[{len(texts)} x double] [{', '.join(texts)}], align 64")
+    at = w.op(f"and {integer} {index}, splat (i64 {len(texts) - 1})")
+    return gather(w, t, w.op(f"getelementptr double, ptr {table}, {integer} {at}"))
+
+
+def _in_registers(w: Writer, texts: Sequence[str], index: str) -> str:
+    """Eight lanes of a table: processors look up one of eight or sixteen numbers."""
+    eight, integer, n = "<8 x double>", "<8 x i64>", len(texts)
+    registers = [f"<{', '.join(texts[k : k + 8])}>" for k in range(0, n, 8)]
+    if n == 8:
+        return w.intrinsic("llvm.x86.avx512.permvar.df.512", eight, [eight, integer], [registers[0], index])
+    if n == 16:
+        types, args = [eight, integer, eight], [registers[0], index, registers[1]]
+        return w.intrinsic("llvm.x86.avx512.vpermi2var.pd.512", eight, types, args)
+    low, high = (_in_registers(w, half, index) for half in (texts[: n // 2], texts[n // 2 :]))
+    bit = w.op(f"trunc {integer} {w.op(f'lshr {integer} {index}, splat (i64 {n.bit_length() - 2})')} to <8 x i1>")
+    return w.select(bit, eight, high, low, "<8 x i1>")
+
+
 def gather(w: Writer, t: LaneScalar, pointers: str, mask: str | None = None, note: str = "", align: int = 0) -> str:
     """Return what lies at ``pointers``, a vector, for the lanes of ``mask`` (all without one); 0 for others.
 
