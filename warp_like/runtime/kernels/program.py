@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 import threading
@@ -228,14 +229,23 @@ class Program:
 
         A kernel on tiles may ask for the index in its block of one thread, which is no dimension of the grid.
         """
-        kernel = self.kernel
-        is_primal = self.wrt is None and self.tangent is None and not self.saves_results
-        if not is_primal or not self.device.is_cpu or kernel.cpu_block_dim > 1 or math.prod(dims) < 2:
+        if not self._may_know_extents or math.prod(dims) < 2:
             return 0
-        last = max(n for n, extent in enumerate(dims, 1) if extent > 1)
-        if kernel.works_on_tiles:
+        last = len(dims)
+        while dims[last - 1] == 1:
+            last -= 1
+        if self._works_on_tiles:
             return last
         return last if last < len(dims) and last < self.tid_ndim else 0
+
+    @functools.cached_property
+    def _may_know_extents(self) -> bool:
+        is_primal = self.wrt is None and self.tangent is None and not self.saves_results
+        return is_primal and self.device.is_cpu and self.kernel.cpu_block_dim == 1
+
+    @functools.cached_property
+    def _works_on_tiles(self) -> bool:
+        return self.kernel.works_on_tiles
 
     def require(self, *, contiguous: bool, wide: bool, sums: bool = False) -> _native.Dispatcher:
         """Return the dispatcher with the variant installed.
