@@ -10,15 +10,14 @@ import warp_like as wp
 from tests.long_tail import tail
 from tests.runtime.geometry import random_texture_tapes
 from tests.runtime.geometry.test_texture import (
-    BORDER,
     CLAMP,
     CLASSES,
     CLOSEST,
     KERNELS,
     LINEAR,
-    MIRROR,
     WRAP,
     along,
+    every_address_mode,
     places,
 )
 
@@ -64,22 +63,13 @@ def seeds(n, ndim):
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("normalized", [False, True])
 def test_every_address_mode(linear, normalized):
-    pairs = [(WRAP,) * 3, (CLAMP,) * 3, (MIRROR,) * 3, (BORDER,) * 3, (WRAP, BORDER, MIRROR)]
+    def make(shape):
+        return wp.array(rng.normal(size=shape), dtype=float, requires_grad=True)
+
     for shape in ((6, 1), (1, 1), (5, 8, 2), (1, 3, 4), (3, 4, 2, 1)):
-        ndim = len(shape) - 1
-        for modes in pairs:
-            data = wp.array(rng.normal(size=shape), dtype=float, requires_grad=True)
-            tex = CLASSES[ndim](
-                data,
-                address_mode=modes if ndim > 1 else modes[0],
-                filter_mode=LINEAR if linear else CLOSEST,
-                normalized_coords=normalized,
-            )
-            x = places(80, ndim, 1 if normalized else shape[-2])
-            if not linear:  # texels change there, by rounding
-                x = x[(np.abs(x * shape[-2] % 1 - 0.5) < 0.49).all(1)] if normalized else np.floor(x) + 0.25
-            seed = seeds(len(x), ndim)
-            before = gradient(CLASSES[ndim](data.numpy(), **keywords(tex)), x, seed)
+        for data, tex, modes, x in every_address_mode(shape, linear, normalized, make):
+            seed = seeds(len(x), len(shape) - 1)
+            before = gradient(CLASSES[tex.ndim](data.numpy(), **keywords(tex)), x, seed)
             assert (gradient(tex, x, seed) == before).all()  # of the coordinates
             wanted = scattered(shape, x, seed, modes, linear, normalized)
             np.testing.assert_allclose(data.grad.numpy(), wanted, rtol=1e-4, atol=1e-4)

@@ -127,23 +127,32 @@ def test_every_dtype_and_number_of_channels(dtype):
         assert not got[:, n:].any()
 
 
+def every_address_mode(shape, linear, normalized, make):
+    """Yield ``make(shape)``, a texture of it in each address mode, the modes, and places where no sample jumps."""
+    ndim, across = len(shape) - 1, shape[-2]
+    for modes in ((WRAP,) * 3, (CLAMP,) * 3, (MIRROR,) * 3, (BORDER,) * 3, (WRAP, BORDER, MIRROR)):
+        data = make(shape)
+        tex = CLASSES[ndim](
+            data,
+            address_mode=modes if ndim > 1 else modes[0],
+            filter_mode=LINEAR if linear else CLOSEST,
+            normalized_coords=normalized,
+        )
+        x = places(80, ndim, 1 if normalized else across)
+        if not linear:  # texels change there, by rounding
+            x = x[(np.abs(x * across % 1 - 0.5) < 0.49).all(1)] if normalized else np.floor(x) + 0.25
+        yield data, tex, modes, x
+
+
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("normalized", [False, True])
 def test_every_address_mode(linear, normalized):
-    pairs = [(WRAP,) * 3, (CLAMP,) * 3, (MIRROR,) * 3, (BORDER,) * 3, (WRAP, BORDER, MIRROR)]
-    for ndim, shape in ((1, (6,)), (1, (1,)), (2, (5, 8)), (3, (3, 4, 2))):
-        data = rng.normal(size=(*shape, 1)).astype(np.float32)
-        for modes in pairs:
-            tex = CLASSES[ndim](
-                data,
-                address_mode=modes if ndim > 1 else modes[0],
-                filter_mode=LINEAR if linear else CLOSEST,
-                normalized_coords=normalized,
-            )
-            x = places(80, ndim, 1 if normalized else shape[-1])
-            if not linear:  # texels change there, by rounding
-                x = x[(np.abs(x * shape[-1] % 1 - 0.5) < 0.49).all(1)] if normalized else np.floor(x) + 0.25
-            wanted = reference(data, shape[::-1], x, modes, linear, normalized)
+    def make(shape):
+        return rng.normal(size=shape).astype(np.float32)
+
+    for shape in ((6, 1), (1, 1), (5, 8, 1), (3, 4, 2, 1)):
+        for data, tex, modes, x in every_address_mode(shape, linear, normalized, make):
+            wanted = reference(data, shape[-2::-1], x, modes, linear, normalized)
             np.testing.assert_allclose(sampled(tex, x)[:, :1], wanted, rtol=1e-4, atol=2e-5)
 
 
