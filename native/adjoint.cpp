@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "numpy_abi.h"
 #include "tensor_memory.h"
 #include "value.h"
+#include "zeroing.h"
 
 namespace wl {
 
@@ -155,12 +157,44 @@ class Launch {
     const Dispatcher* adjoint() const { return adjoint_; }
 
     // False with an exception set.
-    bool run() { return !adjoint_ || !grid.count || execute(adjoint_, variant_, grid, &*arguments_); }
+    bool run() {
+        if (!adjoint_ || !grid.count) return true;
+        if (execute(adjoint_, variant_, grid, &*arguments_, zeroing_.empty() ? nullptr : &zeroing_)) return true;
+        zeroing_.clear_all();  // or some elements would keep an older gradient
+        return false;
+    }
+
+    // Whether it uses memory of a contiguous gradient.
+    bool touches(const Array* gradient) { return adjoint_ && grid.count && position_of(gradient) != kNowhere; }
+
+    // Sets a gradient that it touches to zero while it runs; false where that has to be done before.
+    bool zeroes(const Array* gradient) {
+        const int at = position_of(gradient);
+        if (at < 0 || variant_->rows > 1 || runs_elsewhere(adjoint_)) return false;
+        const size_t i = static_cast<size_t>(at);
+        if (operands[i] != reinterpret_cast<const PyObject*>(gradient)) return false;
+        return zeroing_.take(adjoint_, grid, adjoint_->signature->params[i], gradient);
+    }
 
     Operands operands;
     Grid grid;
 
   private:
+    static constexpr int kNowhere = -1, kInSeveralPlaces = -2;
+
+    // The only parameter that lies over the memory of an array.
+    int position_of(const Array* array) {
+        const auto begin = reinterpret_cast<uintptr_t>(array->data);
+        const Extent whole{begin, begin + static_cast<uintptr_t>(array->size * array->itemsize)};
+        int found = kNowhere;
+        for (size_t i = 0; i < adjoint_->signature->params.size(); ++i) {
+            if (adjoint_->signature->params[i].kind != ParamKind::Array || !extent(i).overlaps(whole)) continue;
+            if (found != kNowhere) return kInSeveralPlaces;
+            found = static_cast<int>(i);
+        }
+        return found;
+    }
+
     int64_t* slot(size_t param) { return reinterpret_cast<int64_t*>(arguments_->slot(param)); }
 
     Extent extent(size_t i) {
@@ -190,6 +224,7 @@ class Launch {
     std::optional<Arguments> arguments_;
     Copies copies_;
     Variant* variant_ = nullptr;
+    Zeroing zeroing_;
 };
 
 // Prepares the adjoint of a record with its arguments' own gradients.
@@ -487,28 +522,6 @@ bool is_ready(PyObject* records, Sums* sums) {
     return !aliases.any();
 }
 
-PyObject* try_backward(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 3 || !PyList_Check(args[0]) || !PyList_Check(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "try_backward(launches, starts, fresh) takes two lists and a bool");
-        return nullptr;
-    }
-    if (!set_seeds(args[1], true)) Py_RETURN_NONE;
-    Sums sums(args[1]);
-    if (!is_ready(args[0], args[2] == Py_True ? nullptr : &sums)) Py_RETURN_NONE;
-    const Ref records(PyList_GetSlice(args[0], 0, PyList_GET_SIZE(args[0])));
-    if (!records) return nullptr;
-    if (!set_seeds(args[1], false)) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
-    for (Py_ssize_t i = PyList_GET_SIZE(records.get()); i-- > 0;) {
-        Launch launch;
-        // Launches run without the GIL: another thread may have unloaded the code of this one, or changed an array.
-        if (prepare_record(as_record(PyList_GET_ITEM(records.get(), i)), &launch)) {
-            return PyErr_Occurred() ? nullptr : PyLong_FromSsize_t(i + 1);
-        }
-        if (!launch.run()) return nullptr;
-    }
-    return PyLong_FromLong(0);
-}
-
 // Collects the distinct gradients of the recorded launches' arguments. False where Python has to look at one.
 bool collect_gradients(PyObject* records, std::vector<Array*>* found) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(records); ++i) {
@@ -526,6 +539,111 @@ bool collect_gradients(PyObject* records, std::vector<Array*>* found) {
     std::sort(found->begin(), found->end());
     found->erase(std::unique(found->begin(), found->end()), found->end());
     return true;
+}
+
+// Gradients that a backward pass has to set to zero before a launch adds to them. Large ones are kept until the first
+// launch that touches them, which may do it on its way.
+class Waiting {
+  public:
+    Waiting() = default;
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+    // What no launch has touched, also where one has failed.
+    ~Waiting() {
+        for (const Ref& gradient : large_) {
+            const Array* array = reinterpret_cast<const Array*>(gradient.get());
+            std::memset(array->data, 0, static_cast<size_t>(array->size * array->itemsize));
+        }
+    }
+
+    // Takes the gradients of `records` and sets small ones to zero. Those of `starts` get a seed as a whole. False,
+    // with nothing done, where Python has to look at one, or with an exception set.
+    bool take(PyObject* records, PyObject* starts) {
+        std::vector<Array*> gradients, seeded;
+        if (!collect_gradients(records, &gradients)) return false;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(starts); ++i) {
+            PyObject* pair = PyList_GET_ITEM(starts, i);
+            seeded.push_back(settable(PyTuple_GET_ITEM(pair, 0)));
+            if (is_array(PyTuple_GET_ITEM(pair, 1)) && overlaps_any(PyTuple_GET_ITEM(pair, 1), gradients)) return false;
+        }
+        std::vector<Ref> small;
+        for (Array* gradient : gradients) {
+            if (std::find(seeded.begin(), seeded.end(), gradient) != seeded.end()) continue;
+            const bool is_large = gradient->size * gradient->itemsize >= kLeastZeroed;
+            const bool apart = is_large && !overlaps_any(reinterpret_cast<PyObject*>(gradient), seeded);
+            (apart ? large_ : small).push_back(Ref::borrow(reinterpret_cast<PyObject*>(gradient)));
+        }
+        return std::all_of(small.begin(), small.end(), [](const Ref& g) { return set_array_zero(g.get()); });
+    }
+
+    // Lets `launch` set to zero what it touches. What it can't is set to zero now. Other threads may run meanwhile, so
+    // the launch has to be prepared `again` then. False with an exception set.
+    bool settle(Launch* launch, bool* again) {
+        std::vector<Ref> left, on_the_way;
+        bool done = true;
+        for (Ref& gradient : large_) {
+            const Array* array = reinterpret_cast<const Array*>(gradient.get());
+            if (!launch->touches(array)) {
+                left.push_back(std::move(gradient));
+            } else if (launch->zeroes(array)) {
+                on_the_way.push_back(std::move(gradient));
+            } else {
+                *again = true;
+                done = done && set_array_zero(gradient.get());
+            }
+        }
+        if (*again) std::move(on_the_way.begin(), on_the_way.end(), std::back_inserter(left));
+        large_ = std::move(left);
+        return done;
+    }
+
+    bool empty() const { return large_.empty(); }
+
+  private:
+    static bool overlaps_any(PyObject* object, const std::vector<Array*>& arrays) {
+        return std::any_of(arrays.begin(), arrays.end(), [object](Array* array) {
+            return extent_of(object).overlaps(extent_of(reinterpret_cast<PyObject*>(array)));
+        });
+    }
+
+    std::vector<Ref> large_;
+};
+
+// Runs the adjoint of a record; null, or why it can't run, or with an exception set.
+const char* reverse(const Record* record, Waiting* waiting) {
+    for (bool again = true; again;) {
+        Launch launch;
+        // Launches run without the GIL: another thread may have unloaded the code of this one, or changed an array.
+        if (const char* why = prepare_record(record, &launch)) return why;
+        again = false;
+        if (!waiting->empty() && !waiting->settle(&launch, &again)) return kRaised;
+        if (!again && !launch.run()) return kRaised;
+    }
+    return nullptr;
+}
+
+PyObject* try_backward(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 4 || !PyList_Check(args[0]) || !PyList_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "try_backward(launches, starts, fresh, zero) takes two lists and two bools");
+        return nullptr;
+    }
+    if (!set_seeds(args[1], true)) Py_RETURN_NONE;
+    const bool zero = args[3] == Py_True;
+    Sums sums(args[1]);
+    if (!is_ready(args[0], zero || args[2] == Py_True ? nullptr : &sums)) Py_RETURN_NONE;
+    const Ref records(PyList_GetSlice(args[0], 0, PyList_GET_SIZE(args[0])));
+    if (!records) return nullptr;
+    Waiting waiting;
+    if ((zero && !waiting.take(records.get(), args[1])) || !set_seeds(args[1], false)) {
+        return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+    }
+    for (Py_ssize_t i = PyList_GET_SIZE(records.get()); i-- > 0;) {
+        if (reverse(as_record(PyList_GET_ITEM(records.get(), i)), &waiting)) {
+            return PyErr_Occurred() ? nullptr : PyLong_FromSsize_t(i + 1);
+        }
+    }
+    return PyLong_FromLong(0);
 }
 
 PyObject* try_zero(PyObject*, PyObject* records) {
@@ -547,11 +665,12 @@ PyMethodDef functions[] = {
      "try_zero($module, launches, /)\n--\n\nSet the gradients of the recorded launches' arguments to zero, and return "
      "True; or return False, with nothing done, where one is not plain memory of ours."},
     {"try_backward", method(try_backward), METH_FASTCALL,
-     "try_backward($module, launches, starts, fresh, /)\n--\n\nSet the gradients of the arrays in `starts`, pairs of "
-     "an array and a number or an array, and run the adjoints of the recorded launches, last one first. Return how "
-     "many "
-     "of the first launches are left, since something changed meanwhile; or None, with nothing done, when something is "
-     "not plainly right or not installed. With `fresh`, no gradient holds the sum of earlier passes."},
+     "try_backward($module, launches, starts, fresh, zero, /)\n--\n\nSet the gradients of the arrays in `starts`, "
+     "pairs of an array and a number or an array, and run the adjoints of the recorded launches, last one first. "
+     "Return "
+     "how many of the first launches are left, since something changed meanwhile; or None, with nothing done, when "
+     "something is not plainly right or not installed. With `fresh`, no gradient holds the sum of earlier passes; with "
+     "`zero`, all others are set to zero first."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -161,14 +161,15 @@ bool read_spans(PyObject* spans, Param* param) {
 
 bool read_param(PyObject* item, Param* param) {
     PyObject *name, *value_class = Py_None, *spans = Py_None;
-    int kind, ndim, flags;
+    int kind, ndim, flags, ahead = 0;
     unsigned int type_code;
     if (!PyTuple_Check(item)) {
-        PyErr_SetString(PyExc_TypeError, "a parameter is (name, kind, type_code, ndim, flags, value_class, spans)");
+        PyErr_SetString(PyExc_TypeError,
+                        "a parameter is (name, kind, type_code, ndim, flags, value_class, spans, ahead)");
         return false;
     }
-    if (!PyArg_ParseTuple(item, "UiIii|OO:Dispatcher parameter", &name, &kind, &type_code, &ndim, &flags, &value_class,
-                          &spans)) {
+    if (!PyArg_ParseTuple(item, "UiIii|OOi:Dispatcher parameter", &name, &kind, &type_code, &ndim, &flags, &value_class,
+                          &spans, &ahead)) {
         return false;
     }
     if (kind < 0 || kind > static_cast<int>(ParamKind::Value) || ndim < 0 || ndim > kMaxDims) {
@@ -185,7 +186,9 @@ bool read_param(PyObject* item, Param* param) {
     param->optional = flags & ParamFlag::Optional;
     param->takes = flags & ParamFlag::Takes;
     param->own = flags & ParamFlag::Own;
+    param->apart = flags & ParamFlag::Apart;
     param->object_kind = flags >> kObjectKindBit;
+    param->ahead = ahead;
     param->ndim = ndim;
     param->type_code = type_code;
     param->known = Element::decode(type_code, &param->element);
@@ -226,6 +229,7 @@ bool Signature::read(PyObject* object) {
     params.clear();
     sums.clear();
     non_atomic.clear();
+    apart.clear();
     taken.clear();
     params.reserve(static_cast<size_t>(n));
     args_size = 0;
@@ -239,6 +243,7 @@ bool Signature::read(PyObject* object) {
         args_size += slots(size);
         if (param.sums) sums.push_back(static_cast<int>(i));
         if (param.sums || param.thread_private) non_atomic.push_back(static_cast<int>(i));
+        if (param.sums || param.thread_private || param.apart) apart.push_back(static_cast<int>(i));
         if (param.takes) taken.push_back(static_cast<int>(i));
         params.push_back(std::move(param));
     }

@@ -25,10 +25,12 @@ struct Param {
     bool known;               // `element` describes the type code; false for structs
     bool own;                 // each kernel thread touches the elements at its own index alone
     bool takes;               // each element is taken by one kernel thread, plainly where the launch is alone
+    bool apart;               // plain code has read other arrays ahead when it writes there
     int object_kind;          // an id: the kind of object that it refers to (`ObjectKind`); else 0
     bool has_halo;            // a sum whose additions are all near the thread's own index; `spans` says how near
     int32_t spans[kMaxDims];  // along each axis, the distance between the least and the greatest offset
     int32_t span_count;       // the axes that have one
+    int32_t ahead;            // of an array of one dimension that has a halo, the greatest offset
     bool shares_rows;         // threads of the same indices along these axes may add anywhere; there are further axes
     int32_t ndim;
     uint32_t type_code;
@@ -44,6 +46,7 @@ struct Signature {
     std::vector<Param> params;
     std::vector<int> sums;           // the parameters that are only added to
     std::vector<int> non_atomic;     // those, and the ones of which each kernel thread has its own element
+    std::vector<int> apart;          // those that plain code needs to overlap no other argument: these, and more
     std::vector<int> taken;          // those that the kernel takes elements of
     std::vector<Declared> declared;  // as the user wrote them; empty where that is the same
     int64_t args_size = 0;

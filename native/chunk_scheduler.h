@@ -40,8 +40,9 @@ class ChunkScheduler {
         int64_t at = begin;
         for (int k = 0; k < parts_; ++k) {
             // The same places whatever `begin` is, which depends on how long the first threads took.
-            int64_t end = k + 1 == parts_ ? count : count / parts_ * (k + 1) / unit * unit;
-            if (end - begin < least || end < begin) end = begin;
+            const bool is_last = k + 1 == parts_;  // it takes all that is left, however little
+            int64_t end = is_last ? count : count / parts_ * (k + 1) / unit * unit;
+            if (!is_last && end - begin < least) end = begin;
             part_[k].cursor.store(at, std::memory_order_relaxed);
             part_[k].claimed.store(false, std::memory_order_relaxed);
             part_[k].end = at = end;

@@ -24,6 +24,7 @@ constexpr int64_t kFixedChunks = 64;     // at most, of a deterministic launch
 constexpr int64_t kFixedPart = 1 << 14;  // kernel threads of such a chunk between two looks at signals
 constexpr int64_t kFewThreads = 64;      // kernel threads, of which one more or less that runs alone is felt
 constexpr int64_t kBlock = 64;           // chunks end at multiples of this, away from shared cache lines
+constexpr int64_t kCleared = -1;         // what a halo's threads add to has been set to zero by the chunks beside it
 
 // What the code runs at once.
 struct ChunkAlignment {
@@ -112,14 +113,14 @@ class Halos {
     // run whole.
     Halos(int64_t width, int64_t first, int64_t count) : width_(width), first_(first), count_(count) {}
 
-    // Calls `work` for the chunk from `begin` to `end` but its halo, and for the halos that can run then.
+    // Calls `work` for the chunk from `begin` to `end` but its halo, with `begin`, and for the halos that can run then,
+    // with `kCleared`.
     template <typename Work>
     void run(int64_t begin, int64_t end, Work work) {
-        if (!width_) return work(begin, end);
-        const int64_t inside = halo_end(begin);
-        if (inside < end) work(inside, end);
+        if (!width_) return work(begin, end, begin);
+        work(std::min(halo_end(begin), end), end, begin);
         for (const int64_t at : {begin, end}) {
-            if (at < count_ && second_side(at)) work(at, halo_end(at));
+            if (at < count_ && second_side(at)) work(at, halo_end(at), kCleared);
         }
     }
 

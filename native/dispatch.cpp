@@ -17,6 +17,7 @@
 #include "thread_pool.h"
 #include "watch.h"
 #include "watchdog.h"
+#include "zeroing.h"
 
 namespace wl {
 
@@ -102,7 +103,7 @@ Variant* select_variant(Dispatcher* self, const Grid& grid, const Arguments& arg
     bool sums = false;
     if (contiguous && self->cuda) {
         sums = !grid.max_blocks && is_narrow(arguments, grid.count) && are_apart(arguments);
-    } else if (contiguous && !self->signature->non_atomic.empty()) {
+    } else if (contiguous && !self->signature->apart.empty()) {
         sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count, self->deterministic).fits;
     }
     return &self->variants[contiguous][is_wide(grid, self)][sums];
@@ -160,7 +161,7 @@ bool flush_python_stdout() {
     return static_cast<bool>(Ref(PyObject_CallMethod(out, "flush", nullptr)));
 }
 
-bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
+bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments, const Zeroing* zeroing) {
     if (self->cuda) return execute_on_cuda(self, variant, grid, arguments);
     if (runs_elsewhere(self)) return execute_by_runner(self, variant, grid, arguments);
     // Python code that runs below, and other threads while this one is without the GIL, may install other code, clear
@@ -176,7 +177,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
     RunRecord record;
     Outcome outcome;
     const Footprint footprint{self->signature, arguments->block(), code.sums};
-    const bool quick = self->bounded && grid.count <= kQuickCount &&
+    const bool quick = self->bounded && grid.count <= kQuickCount && !zeroing &&
                        code.first_ns * static_cast<double>(grid.count) < kQuickNs && !deterministic &&
                        !Gil::clashes(footprint);
     if (quick) {
@@ -194,6 +195,11 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         SumPlan plan{true, false, 0};
         if (sums) plan = plan_sums(*sums, arguments->block(), grid.dims, grid.count, deterministic);
         const bool shares = deterministic && shares_private_elements(*self->signature, arguments->block());
+        // Pieces would divide what lanes sum, and without halos, threads might add before others set to zero.
+        if (zeroing && (deterministic || (zeroing->has_neighbours() && !plan.halo))) {
+            zeroing->clear_all();
+            zeroing = nullptr;
+        }
         const Job job{code.entry,
                       arguments->block(),
                       grid.dims,
@@ -206,7 +212,8 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
                       plan.halo,
                       deterministic,
                       code.takes,
-                      code.first_ns < kUnknownNs ? code.first_ns : 0};
+                      code.first_ns < kUnknownNs ? code.first_ns : 0,
+                      zeroing};
         outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }

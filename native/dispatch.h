@@ -11,6 +11,8 @@
 
 namespace wl {
 
+class Zeroing;
+
 constexpr double kUnknownNs = 1e30;
 
 struct Variant {
@@ -61,6 +63,7 @@ struct Dispatcher {
     char recordable;            // a tape needs no more of a launch than its arguments
     char no_overlap;            // on CUDA, no array that the kernel writes may overlap another one
     char fusible;               // other launches may run between its threads (`Effects.fusible`)
+    char self_contained;        // it reaches memory through its array parameters alone (`Effects.self_contained`)
     char bounded;               // what a thread costs does not depend on data: the kernel has no loops
 };
 
@@ -108,8 +111,10 @@ bool same_device(const Dispatcher* self, PyObject* device, const char** why);
 // an array out of range.
 Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments);
 
-// Runs the variant; false with an exception set.
-bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments);
+// Runs the variant; false with an exception set. What is in `zeroing` is set to zero on the way; after a failure it is
+// whatever it was, or has become.
+bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments,
+             const Zeroing* zeroing = nullptr);
 
 // Whether a launch ended well; false with an exception set.
 bool finished(Dispatcher* self, const RunRecord& record);

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "sums.h"
+
 namespace wl {
 
 namespace {
@@ -39,10 +41,16 @@ void LanePartials::expect(double ns) {
     most_ = most < 1e15 ? static_cast<int64_t>(most) : int64_t{1000000000000000};
 }
 
+void LanePartials::leave_out_halos(const Signature& signature, const uint8_t* args) {
+    with_halos_ = &signature;
+    args_ = args;
+}
+
 char* LanePartials::find(const SummedArray& array) {
     for (int i = 0; i < count_; ++i) {
         if (found_[i] == array) return found_[i].memory;
     }
+    if (with_halos_ && has_halo(*with_halos_, args_, array.data)) return nullptr;
     int64_t bytes = 0;
     if (count_ == kMost || __builtin_mul_overflow(array.count, int64_t{array.lanes} * (array.bits / 8), &bytes) ||
         bytes > most_ - bytes_) {

@@ -9,6 +9,8 @@
 
 namespace wl {
 
+struct Signature;
+
 // Floats of `bits` bits, which the code at hand adds to without atomics, by `lanes` lanes at once.
 struct SummedArray {
     char* data;
@@ -32,6 +34,10 @@ class LanePartials {
     // beside. Without a word, nothing is.
     void expect(double ns);
 
+    // Says that other OS threads add to the sums with halos among the arguments `args` meanwhile: these arrays get no
+    // partial sums, which would be added to elements of theirs.
+    void leave_out_halos(const Signature& signature, const uint8_t* args);
+
     // Returns the array's partial sums, which are zero at first; null if there are none.
     char* find(const SummedArray& array);
 
@@ -47,6 +53,8 @@ class LanePartials {
     int count_ = 0;
     int64_t bytes_ = 0;  // of all found
     int64_t most_ = 0;   // of all that are worth it
+    const Signature* with_halos_ = nullptr;
+    const uint8_t* args_ = nullptr;
 };
 
 }  // namespace wl

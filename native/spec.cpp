@@ -70,7 +70,7 @@ bool read_facts(Dispatcher* self, const Spec& spec) {
            spec.read_flag("non_associative", &self->non_associative) && spec.read_flag("prints", &self->prints) &&
            spec.read_flag("bounded", &self->bounded) && spec.read_flag("recordable", &self->recordable) &&
            spec.read_flag("deterministic", &self->deterministic) && spec.read_flag("no_overlap", &self->no_overlap) &&
-           spec.read_flag("fusible", &self->fusible);
+           spec.read_flag("fusible", &self->fusible) && spec.read_flag("self_contained", &self->self_contained);
 }
 
 bool read_callable(Dispatcher* self, const Spec& spec) {

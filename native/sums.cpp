@@ -1,5 +1,6 @@
 #include "sums.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -125,7 +126,7 @@ SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_
     SumPlan plan{true, false, 0};
     int64_t copied = 0, halo_bytes = 0;
     bool shares_rows = false;
-    for (const int i : signature.non_atomic) {
+    for (const int i : signature.apart) {
         const Param& param = signature.params[static_cast<size_t>(i)];
         const View sum = view_of(param, block);
         if (overlaps_another(signature, i, sum, block)) return {false, false, 0};
@@ -151,6 +152,13 @@ SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_
     const int64_t copies = deterministic ? kFixedChunks : thread_count() - 1;
     plan.fits = copied * copies <= (most > kAlwaysWorth ? most : kAlwaysWorth);
     return plan;
+}
+
+bool has_halo(const Signature& signature, const uint8_t* block, const char* data) {
+    return std::any_of(signature.sums.begin(), signature.sums.end(), [&](int i) {
+        const Param& param = signature.params[static_cast<size_t>(i)];
+        return param.has_halo && view_of(param, block).data == data;
+    });
 }
 
 std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const uint8_t* block, bool with_halo) {

@@ -22,11 +22,14 @@ struct SumPlan {
     int64_t halo;  // how far apart two kernel threads may be that add to one element; 0 where that does not matter
 };
 
-// The arrays that the kernel updates without atomics must overlap no other array, and those that need copies must be
-// small enough against `count` kernel threads, in a grid of `dims`, for the copies to pay. All arrays are contiguous.
-// A deterministic plan does not depend on the number of OS threads.
+// The arrays that the kernel updates without atomics, or writes to while it has read others ahead, must overlap no
+// other array. Those that need copies must be small enough against `count` kernel threads, in a grid of `dims`, for the
+// copies to pay. All arrays are contiguous. A deterministic plan does not depend on the number of OS threads.
 SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count,
                   bool deterministic);
+
+// Whether `data` is the memory of a sum with a halo among the arguments `block`.
+bool has_halo(const Signature& signature, const uint8_t* block, const char* data);
 
 // Whether kernel threads may share elements of an array of which the code lets no two touch one: where arguments
 // overlap, or places of one are the same memory.

@@ -18,6 +18,7 @@
 #include "platform.h"
 #include "sums.h"
 #include "watchdog.h"
+#include "zeroing.h"
 
 namespace wl {
 
@@ -90,14 +91,41 @@ constexpr double kDeterministicNs =
 // Whether partial sums of lanes may stay in memory until the launch ends; else until a chunk does.
 bool keeps_partials(const Job& job) { return job.sums && !job.deterministic; }
 
+// Says what of that an OS thread may keep.
+void limit_partials(const Job& job, LanePartials* partials) {
+    if (job.sums && job.halo) partials->leave_out_halos(*job.sums, job.args);
+}
+
+// Runs the threads from `begin` to `end`, piece by piece where what they add to has to be set to zero, from that of the
+// thread `clear_from` on.
+void call_in_pieces(const Job& job, Worker* worker, const uint8_t* args, int64_t begin, int64_t end,
+                    int64_t clear_from) {
+    const int64_t piece = job.zeroing->piece(job.lanes);
+    int64_t at = begin;
+    do {
+        const int64_t next = std::min((at / piece + 1) * piece, end);
+        job.zeroing->clear(clear_from, next, job.count);
+        if (at < next) worker->call(job.entry, args, job.dims, at, next);
+        clear_from = at = next;
+    } while (at < end && !worker->cancel->load(std::memory_order_relaxed));
+}
+
 // Runs the threads from `begin` to `end`, which are a chunk where sums are `in_order`; adds to `copy` if there is one.
+// Not those of a halo have to clear what they add to, from that of the thread `clear_from` on; of a halo this is
+// `kCleared`.
 void run_chunk(const Job& job, OrderedSums* in_order, Worker* worker, std::unique_ptr<PrivateSums>* copy, int64_t begin,
-               int64_t end) {
+               int64_t end, int64_t clear_from) {
     const uint8_t* args = *copy ? (*copy)->block() : job.args;
     if (job.sums && job.deterministic) worker->partials.expect(kDeterministicNs * static_cast<double>(end - begin));
     in_parts(
         begin, end, job.deterministic,
-        [&](int64_t from, int64_t to) { worker->call(job.entry, args, job.dims, from, to); },
+        [&](int64_t from, int64_t to) {
+            if (job.zeroing && clear_from != kCleared) {
+                call_in_pieces(job, worker, args, from, to, clear_from);
+            } else if (from < to) {
+                worker->call(job.entry, args, job.dims, from, to);
+            }
+        },
         [worker] { return worker->poll(); });
     if (job.deterministic) worker->partials.add();
     if (in_order) *copy = in_order->exchange(begin, std::move(*copy));
@@ -109,8 +137,8 @@ void work_on(Shared* shared, Worker* worker, std::unique_ptr<PrivateSums>* copy,
     if (keeps_partials(shared->job)) worker->partials.expect(shared->share_ns);
     shared->scheduler.participate(
         [&](int64_t begin, int64_t end) {
-            shared->halos.run(begin, end, [&](int64_t first, int64_t last) {
-                run_chunk(shared->job, shared->in_order, worker, copy, first, last);
+            shared->halos.run(begin, end, [&](int64_t first, int64_t last, int64_t clear_from) {
+                run_chunk(shared->job, shared->in_order, worker, copy, first, last, clear_from);
             });
         },
         between);
@@ -136,6 +164,7 @@ void work(Pool* pool, WorkerAffinity* affinity) {
         if (copy || !job.sums) {
             std::fesetenv(&shared->floating_point);
             Worker worker(shared->record, job.lanes);
+            limit_partials(job, &worker.partials);
             work_on(shared, &worker, &copy, [](double) {});
             if (shared->in_order) copy.reset();  // while the launch lasts, whose signature says what is in it
         }
@@ -242,6 +271,7 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     const double start = now_ns();
     Watchdog watchdog(record, gil, start);
     Worker self(record, job.lanes, &watchdog);
+    limit_partials(job, &self.partials);
     double last = start;
     double thread_ns = 0;
     const bool apart = job.lanes == 1 && job.rows == 1 && !job.sums;
@@ -274,7 +304,7 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
         if (trial && !fixed) size = in_vectors(kTrial, job.lanes, left);
         self.alone = job.takes && !trial;
         if (keeps_partials(job)) self.partials.expect(thread_ns * static_cast<double>(left) / thread_count());
-        run_chunk(job, in_order, &self, &copy, done, done + size);
+        run_chunk(job, in_order, &self, &copy, done, done + size, done);
         if (done && done + size == job.count) break;
         const double now = now_ns();
         (trial ? atomic_ns : thread_ns) = (now - last) / static_cast<double>(size);

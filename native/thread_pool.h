@@ -15,6 +15,8 @@
 
 namespace wl {
 
+class Zeroing;
+
 struct Job {
     Entry entry;
     const uint8_t* args;
@@ -26,9 +28,10 @@ struct Job {
     bool order_dependent = false;  // what it computes depends on the order in which its threads run
     bool non_associative = false;  // it depends on the order in which the copies of `sums` are added up
     int64_t halo = 0;  // kernel threads that are at most so far apart must not run at the same time; 0: any may
-    bool deterministic = false;  // the same bits whatever the number of threads
-    bool takes = false;          // it takes elements of arrays that no other launch writes to meanwhile
-    double known_ns = 0;         // what a kernel thread took the last time; 0 if that is not known
+    bool deterministic = false;        // the same bits whatever the number of threads
+    bool takes = false;                // it takes elements of arrays that no other launch writes to meanwhile
+    double known_ns = 0;               // what a kernel thread took the last time; 0 if that is not known
+    const Zeroing* zeroing = nullptr;  // what chunks set to zero before they run; null: nothing
 };
 
 // The extents of a grid of one dimension, of as many as entry points are given.

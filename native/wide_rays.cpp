@@ -1,12 +1,13 @@
 // Searches for the face that a ray meets first, of one ray or of a vector of them.
 //
-// Up to 16 rays go side by side (wide_sweep.h). Packets, which test a child for 8 rays that go together, were slower:
-// neighbours in a picture part soon, and to look at faces one ray after the other waits for memory again.
+// Up to 16 rays go side by side (wide_sweep.h), each with nodes of its own that wait. Rays that go together, such as
+// those of a picture, are a bundle (wide_bundle.h) for as long as most of them meet the same nodes.
 //
 // Of faces at the same distance, the one of the lowest number is found. So the order of the steps does not matter.
 //
 // Products are not fused with sums (see native/CMakeLists.txt), so that both faces of an edge see a ray on the same
 // side.
+#include "wide_bundle.h"
 #include "wide_sweep.h"
 
 #ifdef __AVX2__
@@ -15,17 +16,6 @@ namespace wl {
 
 namespace {
 
-// How much too early and too late a ray may come into a box, so that rounding loses none.
-constexpr float kEarly = 0.999998f, kLate = 1.0000005f;
-
-// Whether rays may run along a box's side, so that a product of 0 must not end them.
-struct Along {
-    static constexpr bool value = true;
-};
-struct Apart {
-    static constexpr bool value = false;
-};
-
 // Rays: x, y, z of their starts, of their directions, and how far they go.
 struct Rays {
     V start[3], dir[3], end;
@@ -33,14 +23,9 @@ struct Rays {
 
 // `kCount` rays. There is room for those of whole vectors.
 template <int kCount, int kDepth>
-class RaySearch : Sweep<RaySearch<kCount, kDepth>, kCount, kDepth> {
+class RaySearch : protected Sweep<RaySearch<kCount, kDepth>, kCount, kDepth> {
     using Base = Sweep<RaySearch, kCount, kDepth>;
     friend Base;
-    using Base::blocks_;
-    using Base::face_;
-    using Base::lost_;
-    using Base::nearest_;
-    using Base::nodes_;
     static constexpr int kMost = kCount < kWide ? kWide : kCount;
 
   public:
@@ -49,14 +34,7 @@ class RaySearch : Sweep<RaySearch<kCount, kDepth>, kCount, kDepth> {
     // Finds a face for each of the rays in `lanes`, or -1. Returns those that it gave up, which have to wait with too
     // many nodes.
     uint32_t run(const Rays* given, uint32_t lanes) {
-        uint32_t ready = 0;
-        for (int first = 0; first < kMost; first += kWide) {
-            if (lanes >> first & 255) ready |= take(given[first / kWide], first) << first;
-        }
-        ready &= lanes;
-        for (uint32_t left = ready; left; left &= left - 1) this->start(__builtin_ctz(left));
-        this->sweep(ready & ~along_planes_, Apart());
-        if (ready & along_planes_) this->sweep(ready & along_planes_, Along());
+        from_root(take_all(given, lanes));
         return lost_;
     }
 
@@ -81,8 +59,22 @@ class RaySearch : Sweep<RaySearch<kCount, kDepth>, kCount, kDepth> {
         }
     }
 
-  private:
+  protected:
+    using Base::blocks_;
+    using Base::face_;
+    using Base::lost_;
+    using Base::nearest_;
+    using Base::nodes_;
+
     // ---- one ray and one node or block
+
+    // Takes the rays in `lanes`; returns which of them are rays. It takes others as well: what is computed of numbers
+    // by chance may be denormal, which takes long.
+    uint32_t take_all(const Rays* given, uint32_t lanes) {
+        uint32_t ready = 0;
+        for (int first = 0; first < kMost; first += kWide) ready |= take(given[first / kWide], first) << first;
+        return ready & lanes;
+    }
 
     // Takes the rays from `first` on; returns which of them are rays.
     uint32_t take(const Rays& given, int first) {
@@ -226,6 +218,16 @@ class RaySearch : Sweep<RaySearch<kCount, kDepth>, kCount, kDepth> {
 
     // ---- many rays
 
+    // Lets each of the rays go by itself, from the root on or with the nodes that it waits with.
+    void from_root(uint32_t lanes) {
+        for (uint32_t left = lanes; left; left &= left - 1) this->start(__builtin_ctz(left));
+        go_on(lanes);
+    }
+    void go_on(uint32_t lanes) {
+        this->sweep(lanes & ~along_planes_, Apart());
+        if (lanes & along_planes_) this->sweep(lanes & along_planes_, Along());
+    }
+
     // Lets the children of a node wait that ray `k` meets.
     template <class AlongPlanes>
     void open(int k, const WideNode& node, AlongPlanes) {
@@ -258,6 +260,112 @@ class RaySearch : Sweep<RaySearch<kCount, kDepth>, kCount, kDepth> {
     alignas(64) int32_t axis_[kMost];
 };
 
+// Rays that lie side by side in memory.
+class ManyRays : RaySearch<kSideBySide, kShallow> {
+    static_assert(kSideBySide == kTogether, "a bundle takes all of them");
+
+  public:
+    using RaySearch::face;
+    using RaySearch::RaySearch;
+
+    uint32_t run(const Rays* given, uint32_t lanes) {
+        const uint32_t ready = take_all(given, lanes);
+        if (!(ready & (ready - 1)) || !bundle_.take(start_, reciprocal_, ready)) {
+            from_root(ready);
+        } else if (!(ready & along_planes_ ? together(ready, Along()) : together(ready, Apart()))) {
+            part(ready);
+        }
+        return lost_;
+    }
+
+  private:
+    // Lets the rays go together from the root on. Returns false where they share too little, and still wait with nodes.
+    template <class AlongPlanes>
+    bool together(uint32_t lanes, AlongPlanes along) {
+        store_many(distance_[0], all_many(0));
+        lanes_[0] = lanes, child_[0] = 0;
+        waiting_ = 1;
+        for (int shared = kShared; waiting_;) {
+            --waiting_;
+            const uint32_t met = near_enough(waiting_);
+            const int32_t at = child_[waiting_];
+            if (at < 0) {
+                for (uint32_t left = met; left; left &= left - 1) leaf(__builtin_ctz(left), blocks_[~at]);
+            } else if (met) {
+                open(nodes_[at], met, along);
+                shared += __builtin_popcount(met) - kFew;
+                if (shared < 0 || waiting_ > kPlaces - kWide) return false;
+            }
+        }
+        return true;
+    }
+
+    // Which rays meet the node in a place before what they have found.
+    uint32_t near_enough(int place) const {
+        return lanes_[place] & less_equal(load_many(distance_[place]), load_many(nearest_));
+    }
+
+    // Lets the children of a node wait that rays in `lanes` meet, the nearest to come first.
+    template <class AlongPlanes>
+    void open(const WideNode& node, uint32_t lanes, AlongPlanes along) {
+        V distances;
+        const V entered = bundle_.enter(node, &distances, along);
+        const uint32_t mask = bits_of(entered);
+        const int first = waiting_;
+        if (mask & (mask - 1)) {
+            alignas(32) int32_t keys[kWide];
+            store_words(keys, sorted_keys(distances, entered));
+            const int count = __builtin_popcount(mask);
+            for (int i = 0; i < count; ++i) add(node, keys[i] & (kWide - 1), lanes, along);
+        } else if (mask) {
+            add(node, __builtin_ctz(mask), lanes, along);
+        }
+        for (int i = first; i < waiting_; ++i) prefetch(child_[i]);
+    }
+
+    // Lets a child of a node wait if rays in `lanes` meet it.
+    template <class AlongPlanes>
+    void add(const WideNode& node, int child, uint32_t lanes, AlongPlanes) {
+        Many near = all_many(0), far = all_many(kInfinity);
+        for (int axis = 0; axis < 3; ++axis) {  // as for one ray
+            const Many start = load_many(start_[axis]), reciprocal = load_many(reciprocal_[axis]);
+            const Many to_near = minus(all_many(node.lower[0][bundle_.near_row(axis) + child]), start);
+            const Many to_far = minus(all_many(node.lower[0][bundle_.far_row(axis) + child]), start);
+            near = most(times(to_near, reciprocal), near);
+            Many leaving = times(to_far, reciprocal);
+            if (AlongPlanes::value) leaving = unless_zero(to_far, leaving, all_many(kInfinity));
+            far = least(leaving, far);
+        }
+        const uint32_t in_time = less_equal(near, times(far, all_many(kLate)));
+        store_many(distance_[waiting_], times(near, all_many(kEarly)));
+        lanes_[waiting_] = lanes & in_time;
+        lanes_[waiting_] = near_enough(waiting_);
+        child_[waiting_] = node.child[child];
+        waiting_ += lanes_[waiting_] != 0;
+    }
+
+    // Gives each ray the nodes that it meets of those that wait, and lets it go on by itself.
+    void part(uint32_t lanes) {
+        for (int place = 0; place < waiting_; ++place) {
+            for (uint32_t left = near_enough(place); left; left &= left - 1) {
+                const int k = __builtin_ctz(left);
+                wait(k, distance_[place][k], child_[place]);
+            }
+        }
+        go_on(lanes & ~lost_);
+    }
+
+    // A node that fewer rays meet than `kFew` takes longer for all together than for each. `kShared` lets some pass.
+    static constexpr int kFew = 3, kShared = 16;
+    static constexpr int kPlaces = 64;
+
+    Bundle bundle_;
+    int waiting_ = 0;
+    uint32_t lanes_[kPlaces];
+    int32_t child_[kPlaces];
+    alignas(64) float distance_[kPlaces][kTogether];
+};
+
 // Eight rays from `first` on, of the first `count` in rows of `width`.
 Rays rays_at(const float* rows, int width, int first, int count) {
     V made[7];
@@ -266,7 +374,6 @@ Rays rays_at(const float* rows, int width, int first, int count) {
     return {{made[0], made[1], made[2]}, {made[3], made[4], made[5]}, made[6]};
 }
 
-using ManyRays = RaySearch<kSideBySide, kShallow>;
 using OneRay = RaySearch<1, kStack>;
 
 }  // namespace

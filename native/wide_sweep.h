@@ -38,6 +38,17 @@ class Sweep {
         count_[k] = 2;
     }
 
+    // Lets search `k` wait with a node that is no farther than those that it waits with.
+    void wait(int k, float distance, int32_t child) {
+        int32_t key;
+        __builtin_memcpy(&key, &distance, 4);
+        const int32_t place = count_[k];
+        keys_[k][place] = key & ~(kWide - 1);
+        children_[k][place] = child;
+        count_[k] += !is_full(k);
+        lost_ |= static_cast<uint32_t>(is_full(k)) << k;
+    }
+
     // Lets the children of a node in `met` wait, the nearest to come first.
     void push_children(int k, V met, V distances, const int32_t* child) {
         const uint32_t mask = bits_of(met);

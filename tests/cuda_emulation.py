@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import math
 import operator
 import os
 import re
 import struct
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests import matrix_unit_emulation as matrix_units
 from tests.amd_emulation import as_for_cuda
 from tests.backend.running import pack
 from warp_like.backend.compile import entry_name
@@ -90,6 +92,20 @@ define internal { i32, i1 } @wl_match_pair(i32 %mask, i64 %x) {
   ret { i32, i1 } %both
 }
 declare i32 @wl_match(i64)
+define internal void @helper.copy16(ptr %to, ptr %from) {
+  call void @wl_copy(ptr %to, ptr %from, i32 16, i32 16)
+  ret void
+}
+define internal void @helper.copy8(ptr %to, ptr %from, i32 %count) {
+  call void @wl_copy(ptr %to, ptr %from, i32 8, i32 %count)
+  ret void
+}
+define internal void @helper.copy4(ptr %to, ptr %from, i32 %count) {
+  call void @wl_copy(ptr %to, ptr %from, i32 4, i32 %count)
+  ret void
+}
+declare void @wl_copy(ptr, ptr, i32, i32)
+declare void @wl_await()
 define internal float @helper.rsqrt(float %x) {  ; as far off as the hardware may be: 2 units in the last place
   %wide = fpext float %x to double
   %root = call double @llvm.sqrt.f64(double %wide)
@@ -117,6 +133,11 @@ _CALLS = {
         for u in ("", "u")
         for i, bits in (("i", 32), ("ll", 64))
     },
+    "cp.async.cg.shared.global.16": "helper.copy16",
+    "cp.async.ca.shared.global.8.s": "helper.copy8",
+    "cp.async.ca.shared.global.4.s": "helper.copy4",
+    "cp.async.wait.all": "wl_await",
+    **matrix_units.CALLS,
     **{f"redux.sync.{k}": f"wl_redux_{k}" for k in ("add", "min", "max", "umin", "umax", "and", "or", "xor")},
 }
 
@@ -165,8 +186,17 @@ class CudaKernel:
     """A kernel as it is compiled for CUDA, or for an AMD architecture such as ``gfx942``."""
 
     lanes = LANES
+    _conflicts_of_matrices = 0
+    _touched: dict[tuple[int, int, int], list[tuple[int, int]]]
 
-    def __init__(self, f: Function, options: Options = Options(), arch: str = "sm_80") -> None:  # noqa: B008 (frozen)
+    def __init__(
+        self,
+        f: Function,
+        options: Options = Options(),  # noqa: B008 (frozen)
+        arch: str = "sm_80",
+        *,
+        counting: bool = False,
+    ) -> None:
         self.function = f
         self.covers = covers(options, f)
         target = amd_target(arch) if arch.startswith("gfx") else cuda_target(arch)
@@ -175,7 +205,7 @@ class CudaKernel:
         self.faults = lowered.faults
         name = entry_name(f)
         text = as_for_cuda(lowered.text) if target.is_amd else lowered.text
-        code = host_object(text, name, lowered.straight)
+        code = host_object(_noting_loads(text) if counting else text, name, lowered.straight)
         self._team: _Team | None = None
         self._callbacks = self._make_callbacks()
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
@@ -261,6 +291,8 @@ class CudaKernel:
             assert self._team is not None, "threads with a barrier run together: in_blocks()"
             self._team.noting(self._team.wait, self._team.block)
 
+        self._copies: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._touched, self._times = {}, Counter[tuple[int, int]]()
         made: dict[str, Any] = {
             # The text of prints is another's matter (`tests/backend/test_ptx.py`).
             "vprintf": form(I32, P, P)(lambda *_: 0),
@@ -272,12 +304,67 @@ class CudaKernel:
             "wl_match": form(I32, I64)(exchanged(lambda given, _: int(len({x for (x,) in given.values()}) == 1))),
             "wl_shuffle": form(I64, I32, I32, I32, I32)(exchanged(_shuffled)),
             "wl_ballot": form(I32, I32, I32)(exchanged(_voted)),
+            "wl_mma": form(None, I32, P)(self._multiply_add),
+            "wl_ldmatrix": form(None, I32, I32, P, P)(self._load_matrices),
+            "wl_touch": form(None, I32, P, I32)(self._touch),
+            "wl_copy": form(None, P, P, I32, I32)(self._copy),
+            "wl_await": form(None)(self._await),
         }
         for name, of in _REDUCTIONS.items():
             made[f"wl_redux_{name}"] = form(I32, I32, I32)(
                 exchanged(lambda given, _, of=of: of([x for x, _ in given.values()]))  # type: ignore[misc]
             )
         return made
+
+    def _multiply_add(self, kind: int, memory: int) -> None:
+        """A step of a matrix unit: the lane's parts are in ``memory``, at whose end its sums are."""
+        parts = ctypes.string_at(memory, matrix_units.part_bytes(kind))
+        made = self._in_warp(parts, lambda given: matrix_units.multiply_add(kind, given))
+        if made:
+            matrix_units.copied(memory + len(parts) - len(made), made)
+
+    def _load_matrices(self, count: int, turned: int, row: int, memory: int) -> None:
+        def load(rows: list[int]) -> list[bytes]:
+            self._conflicts_of_matrices += matrix_units.conflicts_of_rows(count, rows)
+            return matrix_units.load_matrices(count, bool(turned), rows)
+
+        matrix_units.copied(memory, self._in_warp(row, load))
+
+    def _copy(self, to: int, source: int, size: int, count: int) -> None:
+        """Note a copy of ``count`` bytes, with zeros up to ``size``: done when its thread waits."""
+        assert self._team is not None
+        assert to % size == 0, "copies are aligned"
+        assert not count or source % size == 0, "copies are aligned"
+        self._copies.setdefault(self._team.number, []).append((to, source, size, count))
+
+    def _await(self) -> None:
+        assert self._team is not None
+        for to, source, size, count in self._copies.pop(self._team.number, []):
+            matrix_units.copied(to, (ctypes.string_at(source, count) if count else b"").ljust(size, b"\0"))
+
+    def _touch(self, load: int, address: int, size: int) -> None:
+        """Note what a load touches: the lanes of a warp run it together, the first time, the second and so on."""
+        assert self._team is not None
+        me = self._team.number, load
+        self._times[me] += 1
+        self._touched.setdefault((me[0] // self.lanes, load, self._times[me]), []).append((address, size))
+
+    @property
+    def bank_conflicts(self) -> int:
+        """How often lanes have waited for a bank of shared memory where they loaded, if that was counted."""
+        return self._conflicts_of_matrices + sum(map(matrix_units.conflicts, self._touched.values()))
+
+    def _in_warp(self, mine: Any, make: Callable[[list[Any]], list[bytes]]) -> bytes:
+        """The lane's part of what is made of what all lanes give, which the first lane that comes by makes."""
+        team = self._team
+        assert team is not None, "threads with matrix units run together: in_blocks()"
+
+        def part(given: dict[Any, Any], lane: int) -> bytes:
+            if "made" not in given:
+                given["made"] = make([given[k] for k in sorted(given)])
+            return given["made"][lane]
+
+        return team.noting(team.exchange, mine, part) or b""
 
     def fault(self, context: Context, subject: str = "kernel `k`") -> Exception | None:
         """The exception that the host makes of the record, if a thread has failed."""
@@ -404,6 +491,11 @@ class _Team:
                 for place in barrier.given:
                     self._turns[barrier.first + place].release()
 
+    @property
+    def number(self) -> int:
+        """The number of the thread that runs."""
+        return int(self._me.number)
+
     def noting(self, call: Callable[..., Any], *args: Any) -> Any:
         """Make a call on behalf of compiled code, which no exception can pass."""
         try:
@@ -452,7 +544,10 @@ def _for_the_host(text: str, entry: str) -> str:
     text = text.replace("i64 %capacity) #", "i64 %capacity, ptr %registers) #")
     text = re.sub(r"ptr byval\(\[\d+ x i8\]\)|ptr byval\(\[\d+ x i64\]\)", "ptr", text)
     text = re.sub(
-        r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match|shfl|vote|rsqrt|bar\.warp).*$", "", text, flags=re.MULTILINE
+        r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match|shfl|vote|rsqrt|bar\.warp|mma|ldmatrix|cp\.async).*$",
+        "",
+        text,
+        flags=re.MULTILINE,
     )
     text = re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([\w.]+)\(\)", r"call i32 @read.\1(ptr %registers)", text)
     for k, how in enumerate(_SHUFFLES):  # the lanes that come by are known here, so the mask's place tells how
@@ -469,7 +564,19 @@ def _for_the_host(text: str, entry: str) -> str:
         for k, name in enumerate(_REGISTERS)
     )
     narrowing = _NARROWING if "bfloat" in text else ""
-    return text.replace("@__nv_", "@") + narrowing + _called(text, read + _HELPERS)
+    return text.replace("@__nv_", "@") + narrowing + _called(text, read + _HELPERS + matrix_units.FUNCTIONS)
+
+
+def _noting_loads(text: str) -> str:
+    """``text`` with a call beside each load from shared memory that says what it touches."""
+    sizes = {"float": 4, "double": 8, "half": 2, "i16": 2, "i32": 4, "i64": 8}
+    numbers = itertools.count()
+
+    def noted(m: re.Match[str]) -> str:
+        return f"  call void @wl_touch(i32 {next(numbers)}, ptr {m[2]}, i32 {sizes[m[1]]})\n{m[0]}"
+
+    load = r"^ *%\S+ = load (\w+), ptr addrspace\(3\) (%[\w.]+),"
+    return re.sub(load, noted, text, flags=re.MULTILINE) + "declare void @wl_touch(i32, ptr, i32)\n"
 
 
 def _called(text: str, functions: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from tests import matrix_unit_emulation as matrix_units
 from tests.cuda_emulation import LANES, _Team
 
 COUNT = 40  # a warp, and a part of one
@@ -75,3 +77,22 @@ def test_an_endless_wait_is_an_error() -> None:
     errors = run(lambda team, n: team.wait(team.block if n % 2 else team._warps[n // 32]) and None)
     assert len(errors) == COUNT
     assert all("never come by" in str(error) for error in errors)
+
+
+def test_sums_of_matrix_units_are_cut_off() -> None:
+    """Terms have no digit below the last one of the largest, and neither has their sum; it is rounded toward zero."""
+    for sign in (1.0, -1.0):
+        terms = sign * np.array([1.0, *[2.0**-24] * 16])
+        assert matrix_units._cut_sum(terms) == sign  # the sum is 1 + 2**-20
+        assert matrix_units._cut_sum(np.array([sign, sign * (1 + 2.0**-23)])) == 2.0 * sign
+    assert matrix_units._cut_sum(np.array([1.0, 2.0**-23, -1.0])) == np.float32(2.0**-23)
+    assert np.isnan(matrix_units._cut_sum(np.array([np.inf, -np.inf])))
+
+
+def test_bank_conflicts() -> None:
+    of_words = lambda stride: matrix_units.conflicts([(4 * stride * k, 4) for k in range(32)])  # noqa: E731
+    assert [of_words(stride) for stride in (0, 1, 2, 3, 4, 32, 33)] == [0, 0, 1, 0, 3, 31, 0]
+    assert matrix_units.conflicts([(8 * k, 8) for k in range(32)]) == 0
+    assert matrix_units.conflicts([(128 * k, 8) for k in range(32)]) == 2 * 15
+    assert matrix_units.conflicts_of_rows(2, [16 * k for k in range(32)]) == 0
+    assert matrix_units.conflicts_of_rows(2, [128 * k for k in range(32)]) == 2 * 7

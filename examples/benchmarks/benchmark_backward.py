@@ -3,11 +3,11 @@
     python examples/benchmarks/benchmark_backward.py --json backward.json
 
 Every gradient is compared with NumPy's, in float64, before anything is timed, and a framework whose gradient
-is wrong gets that word in place of a time; the arrays are float32. For the two Warps the backward pass is
-``tape.zero(); tape.backward(...)`` of a tape recorded once, and it computes again what it needs of the
-forward pass. PyTorch keeps its graph, and only its backward is timed. JAX does both in one compiled function,
-so that its backward time is the difference to the forward one. warp-lang's CPU runs on one thread, the others
-use all cores.
+is wrong gets that word in place of a time; the arrays are float32. For warp-lang the backward pass is
+``tape.zero(); tape.backward(...)`` of a tape recorded once, for warp_like ``tape.backward(..., zero=True)``. It
+computes again what it needs of the forward pass. PyTorch keeps its graph, and only its backward is timed. JAX does
+both in one compiled function, so that its backward time is the difference to the forward one. warp-lang's CPU runs on
+one thread, the others use all cores.
 
 C++ is derived and vectorised by hand (``cpp/gradients.cpp``): a floor.
 

@@ -1,5 +1,6 @@
 """The columns of ``benchmark_backward.py``: how each framework, or C++, differentiates a problem."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -47,9 +48,14 @@ def taped(wp: ModuleType, problem: Problem) -> Differentiated:
     with tape:
         launch()
 
+    at_once = "zero" in inspect.signature(tape.backward).parameters
+
     def backward() -> None:
-        tape.zero()
-        tape.backward(grads={out: seed})
+        if at_once:
+            tape.backward(grads={out: seed}, zero=True)
+        else:
+            tape.zero()
+            tape.backward(grads={out: seed})
 
     def both() -> None:
         forward()

@@ -63,6 +63,7 @@ CHECKS = {
     "typed": "tests.runtime.autodiff.random_views:check",
     "graphs": "tests.runtime.launching.random_graphs:check",
     "textures": "tests.runtime.geometry.random_texture_tapes:check",
+    "halos": "tests.passes.random_halos:check",
     "loops": "tests.passes.spmd.random_loops:check",
     "joined": "tests.passes.spmd.random_rows:check",
     "blocks": "tests.passes.random_blocks:check",

@@ -85,6 +85,25 @@ void axpy(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, 
 }
 
 // ---- writes for each thread where the call began that ran it; takes about 100 ns for each
+// ---- asks for the partial sums of two arrays of floats
+typedef struct {
+    Floats x, y;
+    int64_t us;
+} PartialsArgs;
+atomic_llong partials_given[2];
+
+void ask_for_partials(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context) {
+    const PartialsArgs* a = (const PartialsArgs*)args;
+    (void)dims;
+    const Floats arrays[2] = {a->x, a->y};
+    for (int k = 0; k < 2; ++k) {
+        if (wl_lane_partials(context, (char*)arrays[k].data, arrays[k].shape, 32, 4)) {
+            atomic_fetch_add(&partials_given[k], 1);
+        }
+    }
+    spin(a->us * (end - begin));
+}
+
 typedef struct {
     Ints begins;
 } CutArgs;
@@ -119,6 +138,19 @@ void count(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
 }
 
 // ---- fails at one thread: mode 0 goes on, 1 gives up, 2 goes on and says why
+// ---- counts each thread; a vector of four from `first` on takes `us`, those before it next to nothing
+typedef struct {
+    Ints counts;
+    int64_t first, us;
+} CountLateArgs;
+
+void count_late(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context) {
+    const CountLateArgs* a = (const CountLateArgs*)args;
+    (void)dims, (void)context;
+    for (int64_t i = begin; i < end; ++i) atomic_fetch_add((_Atomic(int32_t)*)&AT(a->counts, i), 1);
+    if (end > a->first) spin(a->us * (end - (begin > a->first ? begin : a->first)) / 4);
+}
+
 typedef struct {
     int64_t at, mode, us;
 } FailArgs;

@@ -123,7 +123,7 @@ def spec(*params: Any, **facts: Any) -> SimpleNamespace:
         "cuda": None,
         "types": (), "declared": None, "watch": None, "tid_ndim": 8, "most_narrow": 2**31 - 2**16,
         "shares_indices": False, "order_dependent": False, "non_associative": False, "prints": False, "bounded": False,
-        "recordable": False, "deterministic": False, "no_overlap": False, "fusible": False,
+        "recordable": False, "deterministic": False, "no_overlap": False, "fusible": False, "self_contained": False,
     }  # fmt: skip
     return SimpleNamespace(**usual | facts)
 

@@ -69,6 +69,39 @@ def test_workers_keep_nothing_of_a_launch_that_is_over() -> None:
         assert (counts == 1).all()
 
 
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_each_thread_runs_once_however_long_halos_and_the_rest_are(threads: int) -> None:
+    """Threads that take nothing run alone; what is left when some take long may be shorter than a chunk may be."""
+    native.set_num_threads(threads)
+    rng = np.random.default_rng(threads)
+    for lanes in (1, 4, 16):
+        for _ in range(12):
+            n = int(rng.integers(280, 400) * lanes) if rng.random() < 0.8 else int(rng.integers(1, 6000))
+            span = int(rng.integers(0, max(n // (8 * threads) - 64, 1)))
+            x = ("x", s.ARRAY, s.I32, 1, ParamFlag.WRITES + ParamFlag.SUMS, None, (span,))
+            d = s.dispatcher(x, s.param(s.SCALAR, s.I64), s.param(s.SCALAR, s.I64), variants=())
+            d.install(1, 0, 1, s.address("count_late"), s.entries(), lanes)
+            for first in (16 * lanes, n // 2, n - n // 16):
+                counts = np.zeros(n, np.int32)
+                assert d.try_launch(n, [counts, first, 1], [], None)
+                assert (counts == 1).all(), (n, lanes, span, first)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_lanes_have_no_partial_sums_of_an_array_that_os_threads_share(rows: bool) -> None:
+    """Such sums are added at a worker's end, when others still add to the array."""
+    native.set_num_threads(2)
+    flags = ParamFlag.WRITES + ParamFlag.SUMS
+    x = ("x", s.ARRAY, s.F32, 1, flags, None, (3, -1) if rows else (3,))
+    d = s.dispatcher(x, ("y", s.ARRAY, s.F32, 1, flags, None), s.param(s.SCALAR, s.I64), variants=())
+    d.install(1, 0, 1, s.address("ask_for_partials"), s.entries())
+    given = s.variable("partials_given", s.ctypes.c_longlong * 2)
+    given[:] = 0, 0
+    assert d.try_launch((2000, 2), [np.zeros(20_000, np.float32), np.zeros(4, np.float32), 2], [], None)
+    assert given[0] == 0
+    assert given[1] > 0
+
+
 @pytest.mark.parametrize("threads, n", [(2, 30_000), (3, 30_001), (8, 50_000)])
 def test_each_worker_has_a_part_of_the_grid(threads: int, n: int) -> None:
     """The parts begin at the same places in every launch, so that each processor finds its own in its caches."""

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import seeds
+from tests.passes import random_halos
 
 RNG = np.random.default_rng(8)
 
@@ -123,6 +125,38 @@ def test_a_grid_of_more_dimensions_than_the_kernel_has() -> None:
         wp.config.num_threads = 0
 
 
+@wp.kernel
+def late_work(x: wp.array(dtype=wp.int32), out: wp.array(dtype=wp.int32)):
+    i = wp.tid()
+    s = x[i]
+    for k in range(x[i]):
+        s = 3 * s + k
+    out[i] += s
+    out[i + 225] += s
+
+
+def test_what_is_left_may_be_shorter_than_two_halos() -> None:
+    """The first 4,352 threads run alone; only the last of these take long, so that the 448 after them are shared."""
+    x = np.zeros(4800, np.int32)
+    x[1500:] = 1000
+    worked = 1000
+    for k in range(1000):
+        worked = (3 * worked + k) % 2**32
+    each = np.where(x > 0, worked, 0).astype(np.uint32).astype(np.int32)
+    expected = np.zeros(5025, np.int32)
+    expected[:4800] += each
+    expected[225:] += each
+    wp.config.vector_width, wp.config.num_threads = 16, 2
+    try:
+        for _ in range(3):
+            out = np.zeros_like(expected)
+            wp.launch(late_work, dim=len(x), inputs=[x, out])
+            np.testing.assert_array_equal(out, expected)
+    finally:
+        del wp.config.vector_width
+        wp.config.num_threads = 0
+
+
 # --- rows: the first indices are the thread's own, the others anything ------------------------------------------------
 
 
@@ -228,6 +262,11 @@ def test_the_gradient_of_a_lookup_in_rows(threads: int, deterministic: bool) -> 
     if deterministic:
         for other in found[1:]:
             np.testing.assert_array_equal(other, found[0])
+
+
+@pytest.mark.parametrize("seed", seeds(200, few=4))
+def test_random_sums(seed: int) -> None:
+    random_halos.check(seed)
 
 
 def test_rows_take_no_copies_where_these_are_large() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from tests.public.compiling import missing_subject
 from tests.public.packages import ROOT
 
-PROGRAMS = ("layers", "humanoid", "pendulum", "examples", "lattice")
+PROGRAMS = ("layers", "humanoid", "pendulum", "examples", "lattice", "neighbours")
 RESULTS = ROOT / "build" / "public-results"
 LIBRARIES = ("warp", "warp_like")
 

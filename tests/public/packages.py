@@ -26,6 +26,7 @@ PINNED = (
     "importlib_resources==7.1.0",
     "usd-core==26.11",  # scenes of Warp's examples
     "xlb==0.3.1",
+    "nvalchemi-toolkit-ops==0.5.0",
 )
 
 

@@ -46,7 +46,13 @@ def private_modules() -> None:
         "warp._src": {},
         "warp._src.thirdparty": {},
         "warp._src.thirdparty.appdirs": {"user_cache_dir": lambda *args, **options: folder},
-        "warp._src.types": {"Any": Any, "Int": wp.Int, "Vector": Any},
+        "warp._src.types": {
+            "Any": Any,
+            "Int": wp.Int,
+            "Vector": Any,
+            "type_size_in_bytes": wp.types.type_size_in_bytes,
+        },
+        "warp._src.context": {"user_modules": {}},
     }.items():
         sys.modules[name] = module = types.ModuleType(name)
         vars(module).update(members)

@@ -127,4 +127,6 @@ _RULES: dict[str, _Rule] = {
     "lshift": _left,
     "rshift": _right,
     "bit_count": lambda t, a: (0, 64),
+    "block_thread": lambda t: (0, 1023),
+    "warp_lane": lambda t: (0, 63),
 }

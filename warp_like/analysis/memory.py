@@ -36,7 +36,7 @@ from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, Struct, int64
 
-_ACCESSING = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.NestedArray, ops.Native, ops.Call)
+_ACCESSING = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.NestedArray, ops.Native, ops.Call, ops.AsyncCopy)
 """Ops that access memory."""
 
 _GIVING = (*ops.PARTS, ops.NestedArray, ops.LocalArray, ops.Table, ops.AtAddress, ops.Call, ops.If, ops.For, ops.While)
@@ -153,6 +153,8 @@ class Memory:
                 yield self._element(o, o.kind, always_executed)
             case ops.AtomicCas():
                 yield self._element(o, "cas", always_executed)
+            case ops.AsyncCopy():
+                yield Access(o, o.array, self.roots(o.array), "load", None, None, True, False)
             case ops.Native():
                 yield from self._native(o)
             case ops.Call():

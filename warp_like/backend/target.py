@@ -77,6 +77,16 @@ class Target(Frozen):
         same_major = arch // 10 == self.arch // 10
         return arch >= self.arch and (same_major or not (self.assembled or self.name.endswith("f")))
 
+    @property
+    def matrix_units(self) -> tuple[str, ...]:
+        """The types of the factors for which warps have matrix units that code is made for."""
+        return ("float64", "float16", "bfloat16") if self.arch >= 80 else ()
+
+    @property
+    def has_async_copies(self) -> bool:
+        """Whether threads can let memory be copied to shared memory while they do other work."""
+        return self.arch >= 80
+
     @functools.cached_property
     def feature_set(self) -> frozenset[str]:
         """The names of the features that are switched on."""
@@ -250,6 +260,8 @@ class Options(Frozen):
             additions need not be atomic.
         reduced: The array parameters, by position, into which all threads reduce at indices that are the same for all,
             and whose memory nothing else accesses meanwhile: registers hold what has come together.
+        counters: The array parameters, by position, whose additions are plain where no other OS thread is at work.
+        apart: More array parameters, by position, that overlap no other argument.
         constant: The array parameters, by position, whose memory nothing writes to during the launch.
         aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
         places: For GPUs, how many neighbouring places of the grid a thread takes at once (``analysis/streams.py``).
@@ -267,6 +279,8 @@ class Options(Frozen):
     sums: tuple[int, ...] = ()
     thread_private: tuple[int, ...] = ()
     reduced: tuple[int, ...] = ()
+    counters: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
     aligned: bool = False
     places: int = 1
@@ -288,5 +302,7 @@ class Options(Frozen):
             + "".join(f"+{i}" for i in self.sums)
             + "".join(f"={i}" for i in self.thread_private)
             + "".join(f"^{i}" for i in self.reduced)
+            + "".join(f"#{i}" for i in self.counters)
+            + "".join(f"|{i}" for i in self.apart)
             + "".join(f".{i}" for i in self.constant)
         )

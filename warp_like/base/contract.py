@@ -120,6 +120,7 @@ class ParamFlag(Numbers):
     OPTIONAL = 64  # may be None
     TAKES = 128  # takes elements of, plainly where the launch is alone
     OWN = 256  # each kernel thread touches the elements at its own index alone
+    APART = 512  # writes to while it has read other arrays ahead; plain code needs it to overlap none
 
 
 class ObjectKind(Numbers):

@@ -309,7 +309,10 @@ _declare(
     "tile_matmul",
     'a, b, out=None, alpha=1.0, beta=1.0, precision="default"',
     "Return the product ``alpha * a @ b`` of two tiles; or with ``out``, let it be ``alpha * a @ b + beta * out``.\n\n"
-    "Sums are made in the type of ``a``, or of ``out``. A transposed operand, ``wp.tile_transpose(a)``, is not copied.",
+    "Sums are made in the type of ``a``, or of ``out``. A transposed operand, ``wp.tile_transpose(a)``, is not copied."
+    '\n\nWith ``precision="tensor_cores"``, CUDA devices may add up products of ``float16`` or ``bfloat16`` by matrix '
+    "units, whose sums in ``float32`` are cut off, not rounded; so are those of the gradient that have such factors. "
+    '``"tf32"`` is for ``float32`` and changes nothing here.',
     "m = wp.tile_reshape(t, shape=(2, 2))\nx = wp.tile_matmul(m, m)\n" + _STORE,
     assigns=("out",),
 )

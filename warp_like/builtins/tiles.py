@@ -301,32 +301,42 @@ def _product_of_transposed(b: Emitter, x: Value, y: Value) -> Value:
     return _product(b, lambda i, p: b.extract(x, p, i), lambda *at: b.extract(y, *at), made, k)
 
 
-def _declare_product(name: str, body: Callable[..., Value], x: TileOf, y: TileOf, adjoint: Adjoint) -> None:
-    params, result = {"a": x, "b": y}, TileOf(("M", "N"), F)
-    doc = "Return the product of two matrices, of which one may be transposed."
-    declare_row(name, Expand(in_float32(body)), params, result, group=GROUP, doc=doc, adjoint=adjoint)
+def _declare_products(end: str) -> None:
+    """The products of two matrices, of which one may be transposed; their adjoints are products of the same ``end``."""
+    plain, turned_y, turned_x = (f"_tile_product{how}{end}" for how in ("", "_nt", "_tn"))
+
+    def row(name: str, body: Callable[..., Value], x: TileOf, y: TileOf, adjoint: Adjoint) -> None:
+        params, result = {"a": x, "b": y}, TileOf(("M", "N"), F)
+        doc = "Return the product of two matrices, of which one may be transposed."
+        declare_row(name, Expand(in_float32(body)), params, result, group=GROUP, doc=doc, adjoint=adjoint)
+
+    row(
+        plain,
+        _matrix_product,
+        *_FACTORS,
+        lambda b, g, out, x, y: (b.apply(turned_y, g, y), b.apply(turned_x, x, g)),
+    )
+    row(
+        turned_y,
+        _transposed_product,
+        TileOf(("M", "K"), F),
+        TileOf(("N", "K"), F),
+        lambda b, g, out, x, y: (b.apply(plain, g, y), b.apply(turned_x, g, x)),
+    )
+    row(
+        turned_x,
+        _product_of_transposed,
+        TileOf(("K", "M"), F),
+        TileOf(("K", "N"), F),
+        lambda b, g, out, x, y: (b.apply(turned_y, y, g), b.apply(plain, x, g)),
+    )
 
 
-_declare_product(
-    "_tile_product",
-    _matrix_product,
-    *_FACTORS,
-    lambda b, g, out, x, y: (b.apply("_tile_product_nt", g, y), b.apply("_tile_product_tn", x, g)),
-)
-_declare_product(
-    "_tile_product_nt",
-    _transposed_product,
-    TileOf(("M", "K"), F),
-    TileOf(("N", "K"), F),
-    lambda b, g, out, x, y: (b.apply("_tile_product", g, y), b.apply("_tile_product_tn", g, x)),
-)
-_declare_product(
-    "_tile_product_tn",
-    _product_of_transposed,
-    TileOf(("K", "M"), F),
-    TileOf(("K", "N"), F),
-    lambda b, g, out, x, y: (b.apply("_tile_product_nt", y, g), b.apply("_tile_product", x, g)),
-)
+BY_TENSOR_CORES = "_by_tensor_cores"
+"""How the names of those products end whose sums may be rounded as the matrix units of a GPU do it."""
+
+for _end in ("", BY_TENSOR_CORES):
+    _declare_products(_end)
 
 
 def tabulated(b: Emitter, t: Tile, element: Callable[[tuple[Value, ...]], Value]) -> Value:
@@ -335,4 +345,4 @@ def tabulated(b: Emitter, t: Tile, element: Callable[[tuple[Value, ...]], Value]
     return for_each(b, t, [start], lambda at, made: [b.insert_component(made, element(at), *at)])[0]
 
 
-__all__ = ["GROUP", "as_tile", "at_number", "tabulated", "tile_type"]
+__all__ = ["BY_TENSOR_CORES", "GROUP", "as_tile", "at_number", "tabulated", "tile_type"]

@@ -41,13 +41,16 @@ class Effects(Frozen):
         writes: Positions of the array parameters that the entry stores to or updates.
         stores: Positions of those that it overwrites (not only updates).
         takes: Positions of those that it takes elements of, where these are all: of which it leaves 0, and one thread
-            gets what was there.
+            gets what was there. On the CPU, also of those whose additions ask for it (``passes.effects.counters``).
         sums: Positions of those that it only adds to.
         spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element; see
             ``passes.sums.spans``.
+        ahead: Of those of one dimension, the greatest offset from the thread's index.
         thread_private: Positions of those that it adds to, of which each thread of the grid touches its own element
             alone.
         reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
+        apart: Positions of those that it writes to while it has read others ahead (``passes/spmd/filters.py``): plain
+            variants are for launches in which these overlap no other argument.
         extremes: Positions of those that it updates by atomics whose derivative looks for the winner: ``atomic_min``.
         rewrites: Positions of those that it loads from as well as overwrites.
         serial: Positions of those that it updates by atomics such that the order of its threads shows; a grid of one
@@ -72,6 +75,7 @@ class Effects(Frozen):
             first indices of all accesses are those of the thread.
         fusible: Whether other launches may run between its threads: it reaches memory through its array parameters
             alone, no order of its threads shows, and it can't fail.
+        self_contained: Whether it reaches memory through its array parameters alone, and shows and checks nothing.
         reaches: How far into its arrays every launch reaches, which launches compare with the arrays' extents. None in
             debug mode, where the code checks each index.
     """
@@ -82,8 +86,10 @@ class Effects(Frozen):
     takes: tuple[int, ...] = ()
     sums: tuple[int, ...] = ()
     spans: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    ahead: tuple[tuple[int, int], ...] = ()
     thread_private: tuple[int, ...] = ()
     reduced: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
     extremes: tuple[int, ...] = ()
     rewrites: tuple[int, ...] = ()
     serial: tuple[int, ...] = ()
@@ -99,6 +105,7 @@ class Effects(Frozen):
     objects: tuple[tuple[int, int], ...] = ()
     own: tuple[int, ...] = ()
     fusible: bool = False
+    self_contained: bool = False
     reaches: tuple[Reach, ...] = ()
 
 

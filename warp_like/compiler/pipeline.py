@@ -35,6 +35,7 @@ from warp_like.passes.effects import (
     always_accessed,
     array_uses,
     constant_arrays,
+    counters,
     is_self_contained,
     nested_uses,
     own_arrays,
@@ -42,9 +43,10 @@ from warp_like.passes.effects import (
     taken_arrays,
 )
 from warp_like.passes.runner import Runner
-from warp_like.passes.spmd.choice import Choice, choose
+from warp_like.passes.spmd.choice import FILTERED_BITS, Choice, choose
 from warp_like.passes.sums import (
     depends_on_order,
+    greatest_offsets,
     plain_additions,
     reduced_arrays,
     spans,
@@ -73,7 +75,13 @@ class Draft:
     def __init__(self, source: Source, signature: Signature, target: Target) -> None:
         self.clock = _Stopwatch()
         self.function = optimised(
-            source, signature, self.clock, _team(signature, target), native=target.has_native_searches
+            source,
+            signature,
+            self.clock,
+            _team(signature, target),
+            units=_units(signature, target),
+            async_copies=target.has_async_copies,
+            native=target.has_native_searches,
         )
         self.memory = analyse(self.function)
         self.prepare(signature, target)
@@ -175,14 +183,16 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
     accesses, nested = array_uses(memory), nested_uses(memory)
     summed, private = plain_additions(memory) if f.team == 1 else ((), ())  # a team shares a thread's elements
     ordered, non_associative = depends_on_order(memory, summed), sums_are_non_associative(f, summed)
+    self_contained = is_self_contained(memory)
     sums_or_fails = summed or taken_arrays(memory) or options.debug or backend.uses_stack(f)
     return Effects(
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
-        takes=taken_arrays(memory),
+        takes=taken_arrays(memory) if target.is_device else (*taken_arrays(memory), *counters(memory)),
         sums=summed,
         spans=spans(memory, summed),
+        ahead=greatest_offsets(memory, summed),
         thread_private=private,
         extremes=tuple(i for i, a in accesses.items() if a.extreme),
         rewrites=tuple(rewritten_arrays(memory, roots_in_order(memory))) if f.role == "kernel" else (),
@@ -194,12 +204,14 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         non_associative=non_associative,
         prints=has_op(f, ops.Print),
         reduced=options.reduced,
+        apart=options.apart if signature.sums else _written_after_looking_ahead(memory, signature, target),
         nested_reads=tuple(place for place, a in nested.items() if a.read),
         nested_writes=tuple(place for place, a in nested.items() if a.written),
         no_overlap=target.is_gpu and relies_on_no_overlap(f),
         objects=queried_objects(f),
         own=own_arrays(memory),
-        fusible=is_self_contained(memory) and not (ordered or sums_or_fails),
+        fusible=self_contained and not (ordered or sums_or_fails),
+        self_contained=self_contained,
         reaches=() if options.debug else reaches(memory),
     )
 
@@ -223,15 +235,28 @@ def _team(signature: Signature, target: Target) -> int:
     return signature.options.cpu_block_dim if target.is_gpu and signature.options.cpu_block_axis >= 0 else 1
 
 
+def _units(signature: Signature, target: Target) -> tuple[str, ...]:
+    """The matrix units of the target that code may use: that of float64 fuses products and sums."""
+    return tuple(u for u in target.matrix_units if signature.options.fuse_fp or u != "float64")
+
+
 def optimised(
-    source: Source, signature: Signature, clock: _Stopwatch | None = None, team: int = 1, *, native: bool = False
+    source: Source,
+    signature: Signature,
+    clock: _Stopwatch | None = None,
+    team: int = 1,
+    *,
+    units: tuple[str, ...] = (),
+    async_copies: bool = False,
+    native: bool = False,
 ) -> Function:
     """Return the IR that the backend gets.
 
-    ``team`` threads run each thread of the grid together. With ``native``, the extension's functions search objects.
+    ``team`` threads run each thread of the grid together, and have these matrix ``units`` and ``async_copies``. With
+    ``native``, the extension's functions search objects.
     """
     clock = clock or _Stopwatch()
-    options = _pass_options(signature, team).replace(native_searches=native)
+    options = _pass_options(signature, team).replace(native_searches=native, units=units, async_copies=async_copies)
     with clock.stage("frontend"):
         args = signature.args[:-1] if signature.saves_results else signature.args
         f = _built(source, args, signature)
@@ -286,7 +311,8 @@ def _with_gradients(f: Function, options: passes.Options) -> Function:
 def _built(source: Source, args: Sequence[Type], signature: Signature) -> Function:
     """Return the frontend's IR."""
     together = signature.options.cpu_block_dim if signature.options.cpu_block_axis >= 0 else 1
-    return build_kernel(source, args, wide=signature.wide, shares_indices=signature.shares_indices, block_dim=together)
+    shares, extents = signature.shares_indices, signature.extents
+    return build_kernel(source, args, wide=signature.wide, shares_indices=shares, extents=extents, block_dim=together)
 
 
 def _pass_options(signature: Signature, team: int = 1) -> passes.Options:
@@ -324,7 +350,14 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
         from warp_like.ir.printer import print_function
 
         return print_function(_built(source, signature.args, signature))
-    f = optimised(source, signature, team=_team(signature, target), native=target.has_native_searches)
+    f = optimised(
+        source,
+        signature,
+        team=_team(signature, target),
+        units=_units(signature, target),
+        async_copies=target.has_async_copies,
+        native=target.has_native_searches,
+    )
     if stage == "optimised":
         from warp_like.ir.printer import print_function
 
@@ -366,7 +399,8 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
         options.reduced,
         _pass_options(signature),
         gathers=target.has_fast_gathers,
-        apart=(*options.sums, *options.thread_private, *options.reduced),
+        apart=(*options.sums, *options.thread_private, *options.reduced, *options.apart),
+        private=options.thread_private,
     )
 
 
@@ -398,6 +432,8 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
         sums=() if target.is_device else summed,  # the threads of a GPU have no copies of their own
         thread_private=private,
         reduced=_reduced(memory, target) if signature.sums and not o.debug else (),
+        counters=() if target.is_device else counters(memory),
+        apart=_written_after_looking_ahead(memory, signature, target) if signature.sums else (),
         constant=constant_arrays(memory) if apart else (),
         aligned=apart,
         narrow=apart and not signature.wide,
@@ -413,6 +449,16 @@ def _reduced(memory: Memory, target: Target) -> tuple[int, ...]:
     if not target.is_gpu or f.team > 1 or backend.works_in_blocks(f):
         return ()
     return reduced_arrays(memory, sums=True, most=backend.MOST_COMBINED)
+
+
+def _written_after_looking_ahead(memory: Memory, signature: Signature, target: Target) -> tuple[int, ...]:
+    if target.is_device or signature.options.debug or target.vector_bits < FILTERED_BITS:
+        return ()
+    if not has_op(memory.function, ops.For):
+        return ()
+    from warp_like.passes.spmd.filters import written_after_looking_ahead
+
+    return written_after_looking_ahead(memory)
 
 
 def _dump_pass(moment: str, f: Function) -> None:

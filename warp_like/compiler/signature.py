@@ -85,6 +85,7 @@ class Signature(Frozen):
         saves_results: The last of ``args`` is no parameter of the kernel's but the array in which results of atomics
             are kept: the kernel stores them there, and its adjoint loads them.
         shares_indices: The grid has more dimensions than the kernel asks for indices, so several threads have the same.
+        extents: How many of the grid's first extents may exceed 1, so that all further indices are 0; 0 where all may.
     """
 
     args: tuple[Type, ...]
@@ -99,6 +100,7 @@ class Signature(Frozen):
     alone: bool = False
     saves_results: bool = False
     shares_indices: bool = False
+    extents: int = 0
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -109,6 +111,7 @@ class Signature(Frozen):
         args = ", ".join(repr(t) if isinstance(t, Array) and isinstance(t.dtype, Struct) else str(t) for t in self.args)
         modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent} again={self.again}"
         modes += f" alone={self.alone} saves_results={self.saves_results} shares_indices={self.shares_indices}"
+        modes += f" extents={self.extents}"
         return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options.text}"
 
 

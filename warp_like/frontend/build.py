@@ -31,6 +31,7 @@ from warp_like.frontend.source import Source
 from warp_like.frontend.tile_views import Aliases
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
+from warp_like.ir.rewrite import blocks
 from warp_like.ir.types import Array, Struct, Tile, Type, leaf_fields
 
 _T = TypeVar("_T")
@@ -44,6 +45,7 @@ def build_kernel(
     *,
     wide: bool = False,
     shares_indices: bool = False,
+    extents: int = 0,
     block_dim: int = 1,
 ) -> Function:
     """Build a kernel for concrete argument types.
@@ -54,6 +56,7 @@ def build_kernel(
         wide: Make ``tid()`` int64, for grids with a dimension beyond ``contract.MAX_NARROW``. Since the kernel was
             written for int32, int32 and int64 then convert into each other without a cast.
         shares_indices: Build for grids that have more dimensions than the kernel asks for indices.
+        extents: Build for grids of which only so many first extents exceed 1; 0 where all may.
         block_dim: How many threads of a block work on tiles together.
 
     Raises:
@@ -73,7 +76,10 @@ def build_kernel(
     leaves = dict(zip([name for name, _ in declared], arg_types, strict=True))
     types = {name: t if isinstance(t, Struct) else leaves[name] for name, t in by_argument}
     session = Session(wide, _calling, source.around, shares_indices, block_dim)
-    return at_any_depth(source, lambda: _build(session, source, types))
+    f = at_any_depth(source, lambda: _build(session, source, types))
+    if 0 < extents < f.tid_ndim:
+        _leave_out_indices(f, extents)
+    return f
 
 
 def at_any_depth(source: Source, work: Callable[[], _T]) -> _T:
@@ -232,6 +238,22 @@ def _agree_on_grid(f: Function, shares_indices: bool) -> None:
     f.tid_ndim = max((o.ndim for o in tids), default=0)
     for o in tids:
         o.ndim = f.tid_ndim + shares_indices
+
+
+def _leave_out_indices(f: Function, extents: int) -> None:
+    """Let indices of ``f`` beyond the first ``extents`` be 0, which they are in grids without further extents.
+
+    So the other indices name the thread to each analysis, and lanes lie along the last of them.
+    """
+    for b in blocks(f.body):
+        for n, o in enumerate(b.ops):
+            if isinstance(o, ops.Tid) and o.axis >= extents:
+                b.ops[n] = zero = ops.Constant(0)
+                zero.loc, zero.results = o.loc, o.results
+                zero.result.op = zero
+            elif isinstance(o, ops.Tid):
+                o.ndim = extents
+    f.tid_ndim = extents
 
 
 def _parameter_values(name: str, t: ArgumentType, split: bool) -> list[Value]:

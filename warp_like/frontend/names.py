@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import inspect
 import re
 import types
 from collections.abc import Mapping, Set
@@ -130,7 +131,7 @@ class Recording(Names):
         if key in self.found:
             return self.found[key].meaning
         found = self.base.look_up(owner, name)
-        if _never_changes(owner, found):
+        if _never_changes(owner, name, found):
             return found
         checks = [_check(owner, name, found), *_content_checks(found)]
         self.found[key] = Found(owner, name, copied(found), checks)
@@ -202,12 +203,20 @@ def is_package(obj: Any) -> bool:
     return isinstance(obj, types.ModuleType) and obj.__name__ == _PACKAGE
 
 
-def _never_changes(owner: Owner, found: Any) -> bool:
-    """Whether nobody has to look again: names of this package, and those of an enum."""
-    if is_package(owner) or is_package(found):
+_USUAL_NAMES = ("wp", "warp", _PACKAGE)
+"""Of this package in modules: programs import it by these, and bind them to nothing else."""
+
+
+def _never_changes(owner: Owner, name: str, found: Any) -> bool:
+    """Whether nobody has to look again: names of this package, the members of an enum, and their plain values."""
+    if is_package(owner):
         return True
-    of_enum = isinstance(owner, enum.EnumMeta) and isinstance(found, owner)
-    return of_enum or (isinstance(owner, enum.Enum) and found is owner.value)
+    if is_package(found):
+        return isinstance(owner, dict) and name in _USUAL_NAMES
+    if isinstance(owner, enum.EnumMeta):
+        return isinstance(found, owner) and owner.__members__.get(name) is found
+    is_value = isinstance(owner, enum.Enum) and name == "value" and isinstance(found, (int, float, str))
+    return is_value and inspect.getattr_static(type(owner), name) is enum.Enum.__dict__[name]
 
 
 # --- values that can be changed in place ---

@@ -1,7 +1,8 @@
 """What an operator made of a kernel or a function computes: its outputs and its gradients.
 
 Nothing here registers anything. A body gets tensors and numbers and returns fresh tensors: it never writes to
-what it was given, never records on a tape and never looks at ``requires_grad``.
+what it was given, never records on a tape and never looks at ``requires_grad``. Nor does it add to gradients of objects
+that a kernel queries, of which the library knows nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from warp_like.interop.op_calls import Grid, Start, adjoint_call, forward_call
 from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import objects
-from warp_like.runtime.arrays.recording import Record
+from warp_like.runtime.arrays.recording import Record, program_of
 from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program
 from warp_like.runtime.autodiff.tape import Tape
 from warp_like.runtime.kernels.arguments import convert, grid_dims
@@ -263,11 +264,11 @@ class KernelBody:
             record.prelaunch_copies[i] = sig.as_array(i, before)
         arguments = adjoint_arguments(record, program, adjoints)
         dispatcher = program.dispatcher
-        with objects.gradients_shown(program.effects, record.args):
-            if dispatcher is None or not dispatcher.try_launch(record.dims, arguments, (), None):
-                record.args = [convert(sig.site(i), a) for i, a in enumerate(given)]
-                adjoints = {i: sig.as_array(i, a) for i, a in adjoints.items()}
-                run(program, record.dims, adjoint_arguments(record, program, adjoints))
+        objects.warn_of_gradients(program.effects, record.args, f"operator `{sig.name}`")
+        if dispatcher is None or not dispatcher.try_launch(record.dims, arguments, (), None):
+            record.args = [convert(sig.site(i), a) for i, a in enumerate(given)]
+            adjoints = {i: sig.as_array(i, a) for i, a in adjoints.items()}
+            run(program, record.dims, adjoint_arguments(record, program, adjoints))
 
     def adjoint(self, record: Record, adjoints: dict[int, Any]) -> Program | None:
         """Return the kernel's adjoint; looked up once, until the kernel is compiled anew."""
@@ -374,7 +375,11 @@ class FunctionBody:
             seeds = {
                 given[i]: sig.as_array(i, sig.tensors.plain(g)) for i, g in zip(sig.from_outputs, grads, strict=True)
             }
-            tape.backward(grads=seeds)
+            for r in tape.launches:
+                if isinstance(r, Record):
+                    objects.warn_of_gradients(program_of(r).effects, r.args, f"operator `{sig.name}`")
+            with objects.gradients_hidden():
+                tape.backward(grads=seeds)
         return [sig.tensors.over(given[i].grad) for i in wanted]
 
 

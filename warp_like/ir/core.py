@@ -211,6 +211,7 @@ class Schedule(Frozen):
         alone: Where there are lanes, the same function one thread at a time, for grids whose rows are shorter than
             ``fewest``: most lanes would have no thread.
         fewest: The fewest threads of a row that are run in lanes where there is ``alone``.
+        scalar: Whether LLVM is to leave threads apart, too: they gather more than they compute.
     """
 
     lanes: int = 1
@@ -219,6 +220,7 @@ class Schedule(Frozen):
     coarsened: Function | None = None
     alone: Function | None = None
     fewest: int = 0
+    scalar: bool = False
 
 
 ONE_THREAD = Schedule()

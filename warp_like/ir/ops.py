@@ -449,6 +449,92 @@ class StoreConsecutive(Op):
     mask: tuple[Value, ...] = operand()
 
 
+# --- copies to shared memory ----------------------------------------------------------------------------------
+
+
+@op("async_copy", pure=False)
+class AsyncCopy(Op):
+    """Begin to copy neighbours from ``array``, at ``indices`` and along its last dimension, to ``out`` at ``index``.
+
+    There is one for each of ``inside``, a bool; where that is false, zero is written, and nothing is read. Nobody may
+    touch the elements of ``out`` before the thread has come to ``AwaitCopies``.
+    """
+
+    out: Value = operand()
+    index: Value = operand()
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+    inside: tuple[Value, ...] = operand()
+
+
+@op("await_copies", pure=False)
+class AwaitCopies(Op):
+    """Wait for all copies that the thread has begun."""
+
+
+# --- matrix units of a GPU ------------------------------------------------------------------------------------
+
+
+@op("contract")
+class Contract(Op):
+    """The matrix product of tiles ``x`` and ``y``, by the threads of a block; plus a tile, if ``plus`` has one.
+
+    ``turned_x`` says that ``x`` stands for its transpose, ``turned_y`` that ``y`` does. Products and sums have the
+    result's type, float32 where factors are floats of 16 bits. ``unit`` names the matrix
+    unit that adds up, see ``passes/team/units.py``.
+    """
+
+    x: Value = operand()
+    y: Value = operand()
+    plus: tuple[Value, ...] = operand()
+    unit: str = attr()
+    turned_x: bool = attr(default=False)
+    turned_y: bool = attr(default=False)
+
+
+@op("contract_in_memory", pure=False)
+class ContractInMemory(Op):
+    """``Contract`` on arrays of one dimension, which hold the tiles row by row: writes ``out``, or adds to it.
+
+    ``extents`` are the rows of the product, the length of its sums, and its columns.
+    """
+
+    out: Value = operand()
+    x: Value = operand()
+    y: Value = operand()
+    extents: tuple[int, int, int] = attr()
+    adds: bool = attr()
+    unit: str = attr()
+    turned_x: bool = attr(default=False)
+    turned_y: bool = attr(default=False)
+
+
+@op("multiply_add")
+class MultiplyAdd(Op):
+    """A step of a matrix unit: the lanes of a warp give their parts of ``a``, ``b`` and ``c``, and get those of a sum.
+
+    Parts of factors that are floats of 16 bits come two in a uint32.
+    """
+
+    a: tuple[Value, ...] = operand()
+    b: tuple[Value, ...] = operand()
+    c: tuple[Value, ...] = operand()
+    unit: str = attr()
+
+
+@op("load_fragments", pure=False)
+class LoadFragments(Op):
+    """Read matrices of 8 x 8 numbers of 16 bits from shared memory, one for each result; the lanes get their parts.
+
+    ``index`` is in lane ``8 * k + r`` that of the first of 8 neighbours, row ``r`` of matrix ``k``. A lane gets
+    elements ``2 * (lane % 4)`` and the next one of row ``lane // 4``, of the transpose if it is ``turned``.
+    """
+
+    array: Value = operand()
+    index: Value = operand()
+    turned: bool = attr()
+
+
 # --- control flow ---------------------------------------------------------------------------------------------
 
 
@@ -540,14 +626,18 @@ __all__ = [
     "Address",
     "Apply",
     "AtAddress",
+    "AsyncCopy",
     "Atomic",
     "AtomicCas",
+    "AwaitCopies",
     "Barrier",
     "base_array",
     "Bitcast",
     "Breakpoint",
     "Broadcast",
     "Call",
+    "Contract",
+    "ContractInMemory",
     "Cast",
     "Check",
     "Components",
@@ -571,9 +661,11 @@ __all__ = [
     "LaneReduce",
     "Load",
     "LoadConsecutive",
+    "LoadFragments",
     "LocalArray",
     "Table",
     "Make",
+    "MultiplyAdd",
     "Native",
     "NestedArray",
     "Outlined",

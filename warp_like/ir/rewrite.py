@@ -170,7 +170,7 @@ def grid_ndim(f: Function) -> int:
 
 def has_effects(o: Op) -> bool:
     """Return whether removing ``o`` could be seen: by memory, by the stack, by output, or by not terminating."""
-    if isinstance(o, (ops.Load, ops.LoadConsecutive, ops.LocalArray, ops.AtAddress, ops.Outlined)):
+    if isinstance(o, (ops.Load, ops.LoadConsecutive, ops.LoadFragments, ops.LocalArray, ops.AtAddress, ops.Outlined)):
         return False
     if isinstance(o, ops.While):
         return True

@@ -243,6 +243,24 @@ def _check_fill(o: ops.Fill) -> None:
     _require(isinstance(t, Tile) and o.x.type == t.dtype, o, "it is no tile of such elements")
 
 
+def _check_contract(o: ops.Contract) -> None:
+    x, y, t = o.x.type, o.y.type, o.result.type
+    _require(all(isinstance(a, Tile) and len(a.shape) == 2 for a in (x, y, t)), o, "it is not of matrices")
+    assert isinstance(x, Tile)
+    assert isinstance(y, Tile)
+    assert isinstance(t, Tile)
+    (m, k), (j, n) = x.shape[:: -1 if o.turned_x else 1], y.shape[:: -1 if o.turned_y else 1]
+    _require(k == j and t.shape == (m, n), o, "extents do not fit")
+    _require(x.dtype == y.dtype, o, "the factors' types differ")
+    _require(len(o.plus) <= 1 and all(v.type == t for v in o.plus), o, "adds to another type")
+
+
+def _check_contract_in_memory(o: ops.ContractInMemory) -> None:
+    arrays = [o.out.type, o.x.type, o.y.type]
+    _require(all(isinstance(a, Array) and a.ndim == 1 for a in arrays), o, "an array has not one dimension")
+    _require(o.out not in (o.x, o.y), o, "writes into a factor")
+
+
 def _check_tile_of_threads(o: ops.TileOfThreads) -> None:
     t = o.result.type
     _require(isinstance(t, Tile) and len(t.shape) == 1 and o.x.type == t.dtype, o, "it is no row of such elements")
@@ -373,6 +391,8 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.Empty: _check_empty,
     ops.Fill: _check_fill,
     ops.TileOfThreads: _check_tile_of_threads,
+    ops.Contract: _check_contract,
+    ops.ContractInMemory: _check_contract_in_memory,
     ops.Make: _check_make,
     ops.Extract: _check_extract,
     ops.Insert: _check_insert,

@@ -41,11 +41,16 @@ Place = InMemory | Same | Unset
 class Buffers:
     """The arrays of the thread's own that values are put into, one after the other.
 
+    Args:
+        tight: Whether arrays have an element behind their value only if ``extend`` asks for it. Where memory is scarce
+            that decides whether a kernel fits; elsewhere it keeps arrays apart in the cache.
+
     Attributes:
         made: The ops that make the arrays, for the start of the function.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tight: bool = False) -> None:
+        self.tight = tight
         self.made: list[Op] = []
         self._free: dict[tuple[Scalar, int], list[Value]] = {}
         self._owner: dict[Value, Value] = {}
@@ -61,16 +66,27 @@ class Buffers:
             array = free.pop()
         else:
             block = Block()
-            made = Emitter(block).insert(ops.LocalArray((key[1] + 1,), zeroed=False), Array(scalar, 1))
+            count = key[1] if self.tight else key[1] + 1
+            made = Emitter(block).insert(ops.LocalArray((count,), zeroed=False), Array(scalar, 1))
             self.made.append(made)
             array = made.result
             self._key[array] = key
         self._owner[array] = owner
         return InMemory(array)
 
+    def extend(self, place: InMemory) -> None:
+        """Let the buffer at ``place`` have an element behind its value, for what is written nowhere."""
+        made = place.array.op
+        assert isinstance(made, ops.LocalArray)
+        made.shape = (self._key[place.array][1] + 1,)
+
     def owns(self, v: Value, place: Place) -> bool:
         """Return whether ``place`` is a buffer that holds ``v`` and nothing else."""
         return isinstance(place, InMemory) and self._owner.get(place.array) is v
+
+    def are_memory_of(self, place: InMemory) -> bool:
+        """Return whether ``place`` is a buffer."""
+        return place.array in self._key
 
     def hand_over(self, place: InMemory, owner: Value) -> None:
         """Let ``owner`` have the buffer at ``place``, whoever has it or had it."""

@@ -42,7 +42,10 @@ from warp_like.passes.rewriter import Rewriter, rewrite
 COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "bit_and", "bit_or", "bit_xor"})
 """Builtins whose two scalar arguments may be exchanged without changing a bit."""
 
-_WRITING = (ops.Store, ops.StoreConsecutive, ops.Atomic, ops.AtomicCas, ops.Native, ops.Barrier, ops.Call)
+_WRITING = (
+    *(ops.Store, ops.StoreConsecutive, ops.Atomic, ops.AtomicCas, ops.ContractInMemory, ops.AsyncCopy),
+    *(ops.Native, ops.Barrier, ops.Call),
+)
 
 
 def cse(f: Function) -> Function:

@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from warp_like.analysis.indices import ThreadIndex
-from warp_like.analysis.memory import Access, Memory, Root, is_update, kind_of
+from warp_like.analysis.memory import Access, Memory, Root, adds, is_update, kind_of
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.rewrite import find_ops, has_op
-from warp_like.ir.types import Array
+from warp_like.ir.types import Array, Scalar
 
 
 class Use(Frozen):
@@ -93,6 +93,27 @@ def taken_arrays(memory: Memory) -> tuple[int, ...]:
     roots = {root for a in memory.accesses if (kind := kind_of(a)) is not None and kind.takes for root in a.roots}
     taken = tuple(i for i, p in enumerate(memory.function.params) if Root("parameter", p) in roots)
     return taken if len(taken) == len(roots) else ()
+
+
+def counters(memory: Memory) -> tuple[int, ...]:
+    """Return the positions of the arrays of integers of which additions ask what was there before, as for a free place.
+
+    None if the function takes elements of others than ``taken_arrays`` says: those that are taken, and these, are
+    updated without atomics where no other OS thread touches them.
+    """
+    takes = any(kind.takes for a in memory.accesses if (kind := kind_of(a)) is not None)
+    if takes and not taken_arrays(memory):
+        return ()
+
+    def counts(a: Access) -> bool:
+        return adds(a) and a.used and len(a.roots) == 1
+
+    found = []
+    for i, p in enumerate(memory.function.params):
+        scalar = p.type.dtype if isinstance(p.type, Array) else None
+        if isinstance(scalar, Scalar) and scalar.is_int and any(map(counts, memory.of_parameter(i))):
+            found.append(i)
+    return tuple(found)
 
 
 def own_arrays(memory: Memory) -> tuple[int, ...]:

@@ -78,6 +78,7 @@ from collections.abc import Callable, Sequence
 
 from warp_like.analysis.ranges import find_ranges
 from warp_like.base.loc import at
+from warp_like.builtins.loops import extents
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, Type, element_count, is_large, scalar_of
@@ -106,9 +107,9 @@ MOST_STORED = 16
 """The most components of a constant that are stored one by one, beside those that are all the same. Others are data."""
 
 
-def lower_large_values(f: Function) -> Function:
-    """Put the large values of ``f`` into memory, in place."""
-    return _Lowerer(f).function()
+def lower_large_values(f: Function, *, tight: bool = False) -> Function:
+    """Put the large values of ``f`` into memory, in place; if ``tight``, into as little as possible."""
+    return _Lowerer(f, tight).function()
 
 
 def _types_in_memory(f: Function) -> Callable[[Type], bool]:
@@ -124,13 +125,13 @@ def _types_in_memory(f: Function) -> Callable[[Type], bool]:
 
 
 class _Lowerer(Rewriter):
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, tight: bool) -> None:
         super().__init__()
         self.f = f
         self.in_memory = _types_in_memory(f)
         self.lifetimes = Lifetimes(f, self.in_memory)
         self.ranges = find_ranges(f)
-        self.buffers = Buffers()
+        self.buffers = Buffers(tight)
         self.places: dict[Value, Place] = {}
         self.reads = reads(f.body)
         self.used = {v for o in f.body.walk() for v in o.operands()}
@@ -220,6 +221,8 @@ class _Lowerer(Rewriter):
                 self.push(o)
             case ops.Pop():
                 self.pop(o)
+            case ops.Contract():
+                self.contract(o)
             case _:
                 self.by_components(o)
 
@@ -340,6 +343,9 @@ class _Lowerer(Rewriter):
             target = self.new(o.result)
             copy(self.b, count, source, target)
 
+        if where.ok is not None:
+            self.buffers.extend(target)
+
         def put(k: Value, x: Value) -> None:
             number = self.b.add(where.number, self.b.cast(k, where.number.type))
             if where.ok is not None:  # behind the others
@@ -403,6 +409,42 @@ class _Lowerer(Rewriter):
                 store(self.b, old, i, was)
 
         each(self.b, element_count(o.value.type), update)
+
+    def contract(self, o: ops.Contract) -> None:
+        """Add the product to the tile that it is added to where that lies, if nobody needs it any more."""
+        copies: list[tuple[Value, InMemory]] = []
+        x, y = (self.factor(v, copies) for v in (o.x, o.y))
+        plus = o.plus[0] if o.plus else None
+        place = self.places[plus] if plus is not None else Unset()
+        if (
+            plus is not None
+            and plus not in (o.x, o.y)
+            and self.buffers.owns(plus, place)
+            and self.lifetimes.dies_at(plus, o)
+        ):
+            assert isinstance(place, InMemory)
+            target = self.places[o.result] = place
+            self.buffers.hand_over(target, o.result)
+        else:
+            target = self.new(o.result)
+            copy(self.b, element_count(o.result.type), place, target)
+        (m, n), depth = extents(o.result.type), extents(o.x.type)[0 if o.turned_x else 1]
+        turned = o.turned_x, o.turned_y
+        arrays = target.array, x.array, y.array
+        self.b.insert(ops.ContractInMemory(*arrays, (m, depth, n), plus is not None, o.unit, *turned))
+        for v, place in copies:
+            self.buffers.release(v, place)
+
+    def factor(self, v: Value, copies: list[tuple[Value, InMemory]]) -> InMemory:
+        """Memory of the thread's own that holds ``v``: one of ``copies``, where it lies elsewhere."""
+        place = self.places[v]
+        if isinstance(place, InMemory) and self.buffers.are_memory_of(place):
+            return place
+        owner = Value(v.type)
+        made = self.buffers.take(v.type, owner)
+        copies.append((owner, made))
+        copy(self.b, element_count(v.type), place, made)
+        return made
 
     def push(self, o: ops.Push) -> None:
         each(self.b, element_count(o.value.type), lambda i: self.push_one(o.slot, self.component(o.value, i)))

@@ -132,17 +132,18 @@ def _in_team(f: Function, options: Options) -> Function | None:
     if options.verify_fp:
         run("finite_checks", finite_checks)
     run("lower_local_atomics", lower_local_atomics)
-    run("expand_together", lambda f: expand_together(f, options.team))
+    run("expand_together", lambda f: expand_together(f, options.team, options.units))
     run("expand", expand)
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
     run.function.is_tiled = True
-    run("lower_large_values", lower_large_values)
+    run("lower_large_values", lambda f: lower_large_values(f, tight=True))
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
-    run("distribute", lambda f: distribute(f, options.team, options.apart, options.contiguous))
+    copies = options.async_copies and not options.debug  # which need indices that are in range
+    run("distribute", lambda f: distribute(f, options.team, options.apart, options.contiguous, async_copies=copies))
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)

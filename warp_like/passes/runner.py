@@ -23,6 +23,9 @@ class Options(Frozen):
     last block along it has ``block_rest`` threads, where that is not 0. ``team`` threads of a CUDA block run one of the
     grid together; ``apart`` says that no argument overlaps another, ``contiguous`` that all are contiguous.
 
+    The target's warps have matrix ``units`` for factors of these types, and threads can let memory be copied
+    (``async_copies``).
+
     ``native_searches`` lets functions of the extension search objects.
 
     ``verify`` is as in ``base.settings``: True verifies after each pass, ``stages`` after each stage.
@@ -39,6 +42,8 @@ class Options(Frozen):
     block_axis: int = -1
     block_rest: int = 0
     team: int = 1
+    units: tuple[str, ...] = ()
+    async_copies: bool = False
     apart: bool = False
     contiguous: bool = False
     native_searches: bool = False

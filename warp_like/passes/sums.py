@@ -108,6 +108,17 @@ def spans(memory: Memory, summed: Sequence[int]) -> tuple[tuple[int, tuple[int, 
     return tuple(found)
 
 
+def greatest_offsets(memory: Memory, summed: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return, for those of ``spans`` that have one dimension, the greatest offset from the thread's index."""
+    found = []
+    for i in summed:
+        places = [offsets(a) for a in memory.of_parameter(i)]
+        exact = [place[0] for place in places if place is not None and len(place) == 1]
+        if len(exact) == len(places):
+            found.append((i, max(exact)))
+    return tuple(found)
+
+
 def _distances(places: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """How far ``places`` are apart along each of the axes that all of them have."""
     return tuple(max(column) - min(column) for column in zip(*places, strict=False))

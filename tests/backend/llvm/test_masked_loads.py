@@ -85,6 +85,44 @@ def test_elements_anywhere_for_lanes_whose_index_is_valid(dtype, width):
         np.testing.assert_array_equal(z.numpy().reshape(n, *dtype._shape_), x[at % 7])
 
 
+def protected(behind: bool) -> tuple[mmap.mmap, int]:
+    """Two pages of memory, of which the one behind the other, or before it, can't be touched; and where that begins."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    closed = start + page * behind
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(closed), ctypes.c_size_t(page), 0) == 0
+    return memory, page
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects memory by a function of the C library")
+@pytest.mark.parametrize("behind", [True, False])
+@pytest.mark.parametrize("width", [8, 16])
+def test_neighbours_of_some_lanes_near_both_ends(behind, width):
+    """Elements of lanes that do not take part are read where the array has them, and nowhere else."""
+
+    @wp.kernel(vector_width=width, module="unique")
+    def k(x: wp.array(dtype=wp.vec3), on: wp.array(dtype=int), by: wp.array(dtype=int), y: wp.array(dtype=wp.vec3)):
+        i = wp.tid()
+        if on[i] > 0:
+            y[i] = 2.0 * x[i + by[0]]
+
+    memory, page = protected(behind)
+    for n in (1, 5, 16, 37, 64):
+        x = np.frombuffer(memory, np.float32, 3 * n, page - 12 * n if behind else page).reshape(n, 3)
+        x[:] = np.arange(3 * n).reshape(n, 3)
+        for by, threads in ((0, n), (-3, n), (-n, n), (n // 2, n - n // 2), (-1, 1)):
+            if by < -n:
+                continue
+            at = np.arange(threads) + by  # negative ones count from the end
+            for chosen in (at >= 0, at % 3 == 0, at == at[-1], at < 0):
+                y, on = wp.zeros(n, dtype=wp.vec3), np.zeros(n, np.int32)
+                on[:threads] = chosen
+                wp.launch(k, threads, inputs=[x, on, np.array([by], np.int32)], outputs=[y])
+                expected = np.where(chosen[:, None], 2 * x[at], 0)
+                np.testing.assert_array_equal(y.numpy()[:threads], expected)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="protects memory by a function of the C library")
 def test_no_memory_behind_the_last_element_is_touched():
     @wp.kernel(vector_width=16, module="unique")
@@ -97,10 +135,7 @@ def test_no_memory_behind_the_last_element_is_touched():
         i = wp.tid()
         y[i] = 2.0 * x[at[i]]
 
-    page = mmap.PAGESIZE
-    memory = mmap.mmap(-1, 2 * page)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + page), ctypes.c_size_t(page), 0) == 0
+    memory, page = protected(behind=True)
     for n in (1, 5, 15, 17, 31):
         x = np.frombuffer(memory, np.float32, 3 * n, page - 12 * n).reshape(n, 3)
         x[:] = np.arange(3 * n).reshape(n, 3)

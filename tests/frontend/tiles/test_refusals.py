@@ -157,7 +157,7 @@ ERRORS = {
         "`a` of tile_matmul() has float elements, got int32"
     ),
     "t = WIDE\n    wp.tile_matmul(WIDE, SQUARE, t, precision='half')": (
-        '`precision` of tile_matmul() is "default" or "tf32", got `\'half\'`'
+        '`precision` of tile_matmul() is "default", "tf32" or "tensor_cores", got `\'half\'`'
     ),
     "t = FOUR\n    wp.tile_matmul(WIDE, SQUARE, t)": (
         "tile_matmul() adds a product of shape (2, 3) to `out`, which is (4,)"

@@ -27,7 +27,7 @@ from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Scalar, Type, bool_, float32, float64, int32, int64, uint64
 from warp_like.ir.verify import verify
 from warp_like.passes.expand import expand
-from warp_like.passes.spmd import filter_loops
+from warp_like.passes.spmd import filter_lists, filter_loops, filter_nests
 from warp_like.passes.spmd.filters import find_filters
 
 T = TypeVar("T")
@@ -71,7 +71,8 @@ class _Maker:
 
     def function(self) -> Function:
         init = [self.b.constant(self.pick([0, 1]), t) for t in self.pick([(), (float32,), (float32, int32), (bool_,)])]
-        got = (self.over_rows if self.chance(0.3) else self.over_range)(init)
+        kind = self.r.random()
+        got = (self.over_rows if kind < 0.25 else self.over_nest if kind < 0.6 else self.over_range)(init)
         for k, v in enumerate(got):
             self.b.store(self.given["out"], [self.thread, self.b.index(k)], self.b.cast(v, float32))
         for k in range(EXTENT):
@@ -93,6 +94,43 @@ class _Maker:
             self.pool.append(body.i)
             body.next = self.level(body.carried, 0)
         return body.results
+
+    def over_nest(self, init: Sequence[Value], depth: int = 0) -> Sequence[Value]:
+        """Loops and branches around such a loop, which mostly only lead there."""
+        if depth == 3 or (depth and self.chance(0.3)):
+            return self.over_range(init)
+        pool, inside = list(self.pool), list(self.inside)
+        if self.chance(0.4):
+            cond = self.condition()
+
+            def leads() -> tuple[Value, ...]:
+                return self.lead(init, depth)
+
+            def passes() -> tuple[Value, ...]:
+                self.pool, self.inside, self.carried = list(pool), list(inside), list(init)
+                return tuple(init) if self.chance(0.95) else tuple(map(self.next, init))
+
+            got: Sequence[Value] = branch(self.b, cond, *((leads, passes) if self.chance(0.7) else (passes, leads)))
+        else:
+            bounds = self.pick([(0, 3, 1), (-1, 2, 1), (5, -1, -2), (0, 7, 3), (1, 1, 1), (0, 5, 1)])
+            with loop(self.b, *bounds, init=init) as body:
+                self.pool.append(body.i)
+                body.next = self.lead(body.carried, depth)
+            got = body.results
+        self.pool, self.inside = pool, inside
+        return got
+
+    def lead(self, carried: Sequence[Value], depth: int) -> tuple[Value, ...]:
+        """Statements, and the next level."""
+        self.carried = list(carried)
+        for _ in range(self.r.randint(0, 2)):
+            self.statement()
+        if self.chance(0.05):
+            self.do()
+        pool = list(self.pool)
+        got = tuple(self.over_nest(carried, depth + 1))
+        self.pool, self.carried = pool, list(carried)
+        return got if self.chance(0.95) else tuple(map(self.next, got))
 
     def over_rows(self, init: Sequence[Value]) -> Sequence[Value]:
         """As a hash grid's: ``table`` has the starts of the rows, then their items.
@@ -308,7 +346,7 @@ def arguments(seed: int) -> list[Any]:
 
 def check(seed: int, compiled: bool = True) -> None:
     """Compare a random function with what ``filter_loops`` makes of it, interpreted and compiled."""
-    with mock.patch.object(filter_loops, "LISTED", 32):
+    with mock.patch.object(filter_lists, "LISTED", 32), mock.patch.object(filter_nests, "ROWS", 3):
         f, made = filtered(seed)
     expected, got = arguments(seed), arguments(seed)
     run(f, expected, (THREADS,))

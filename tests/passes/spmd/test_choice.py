@@ -259,3 +259,35 @@ def test_loops_that_add_over_the_lanes_take_more_than_the_registers_hold() -> No
     push = d / (np.sum(d * d, axis=2, keepdims=True) + 1.0)
     np.testing.assert_allclose(out.numpy(), push.sum(axis=0), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(total.numpy(), -push.sum(axis=1), rtol=1e-4, atol=1e-4)
+
+
+@wp.kernel
+def permuted(x: wp.array(dtype=wp.vec3), at: wp.array(dtype=int), y: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    y[at[i]] = x[i]
+
+
+@wp.kernel
+def picked(x: wp.array(dtype=float), at: wp.array(dtype=int), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[at[i]]
+
+
+@pytest.mark.parametrize(("kernel", "scalar"), [(permuted, True), (picked, False)], ids=lambda k: str(k))
+def test_permutations_of_vectors_are_left_apart(kernel, scalar):
+    """LLVM would make gathers or scatters of them, which take longer than loads and stores."""
+    f = optimised(kernel.source, Signature(kernel.types))
+    made = choose(f, 512, 32, 0)
+    assert (made.width == 1 and made.function.schedule.scalar) is scalar
+    assert not f.schedule.scalar
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 1000])
+def test_permutations_of_vectors(n):
+    rng = np.random.default_rng(n)
+    x, at = rng.random((n, 3)).astype(np.float32), rng.permutation(n).astype(np.int32)
+    y = wp.zeros(n, dtype=wp.vec3)
+    wp.launch(permuted, n, inputs=[wp.array(x, dtype=wp.vec3), wp.array(at), y])
+    expected = np.empty_like(x)
+    expected[at] = x
+    np.testing.assert_array_equal(y.numpy(), expected)

@@ -21,7 +21,7 @@ from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Lanes, bool_, float32, int32, int64, uint64
 from warp_like.ir.verify import verify
 from warp_like.passes.expand import expand
-from warp_like.passes.spmd import filter_loops
+from warp_like.passes.spmd import filter_lists, filter_loops
 from warp_like.passes.spmd.choice import choose
 from warp_like.passes.spmd.filter_conditions import condition_in_line
 from warp_like.passes.spmd.filters import find_filters, find_rows
@@ -161,7 +161,7 @@ def arguments(n: int, m: int) -> list[Any]:
 def test_iterations_that_are_found_are_all_that_do_something(
     kernel: Any, bits: int, gathers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filter_loops, "LISTED", 32)  # so that several lists are filled
+    monkeypatch.setattr(filter_lists, "LISTED", 32)  # so that several lists are filled
     f = function_of(kernel)
     assert len(find_filters(f)) == 1
     g = filter_loops.filter_loops(clone_function(f), bits, gathers=gathers)
@@ -232,7 +232,7 @@ def over_rows() -> Function:
 @pytest.mark.parametrize(("bits", "gathers"), [(256, False), (512, True)])
 def test_rows_of_items(bits: int, gathers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are empty, of one item, longer than the list, and end before they begin."""
-    monkeypatch.setattr(filter_loops, "LISTED", 64)
+    monkeypatch.setattr(filter_lists, "LISTED", 64)
     f = over_rows()
     assert len(find_rows(f, find_filters(f))) == 1
     g = filter_loops.filter_loops(clone_function(f), bits, gathers=gathers)
@@ -264,7 +264,7 @@ ROWS = {
 @pytest.mark.parametrize("bits", [256, 512])
 def test_rows_of_items_in_line(rows: list[list[int]], bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a vector reads behind the end of a row is not looked at; rows whose items leave the line are found out."""
-    monkeypatch.setattr(filter_loops, "LISTED", 64)
+    monkeypatch.setattr(filter_lists, "LISTED", 64)
     f = over_rows()
     g = filter_loops.filter_loops(clone_function(f), bits)
     verify(g)

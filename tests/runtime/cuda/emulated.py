@@ -57,7 +57,7 @@ class Compiled(CudaKernel):
 
     def __init__(self, text: str, name: str) -> None:
         self._team = None
-        self.in_team = bool(re.search(r"barrier\.sync|vote\.|shfl\.sync\.(idx|up|down)", text))
+        self.in_team = bool(re.search(r"barrier\.sync|mma\.|cp\.async|vote\.|shfl\.sync\.(idx|up|down)", text))
         self._callbacks = self._make_callbacks()
         declared = re.search(r"byval\(\[(\d+) x i8\]\)", text)
         self.args_bytes = int(declared[1]) if declared else 0

@@ -110,6 +110,26 @@ def test_threads_of_joined_blocks(kernel: Any, apart: bool) -> None:
     np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12)
 
 
+@wp.kernel
+def factors(a: wp.array2d(dtype=f64), out: wp.array2d(dtype=f64)):
+    t = wp.tile_load(a, shape=(N, N))
+    wp.tile_store(out, wp.tile_cholesky(t))
+    wp.tile_store(out, wp.tile_cholesky(wp.tile_view(t, (0, 0), (5, 5))), offset=(N, 0))
+
+
+def test_factors_have_the_bits_of_the_cpu(device: str, request: pytest.FixtureRequest) -> None:
+    x = np.random.default_rng(2).normal(size=(N, 2 * N))
+    given, results = x @ x.T, []
+    for where in ("cpu", device):
+        out = wp.zeros((N + 5, N), dtype=f64, device=where)
+        wp.launch_tiled(factors, dim=1, inputs=[wp.array(given, device=where), out], block_dim=32, device=where)
+        results.append(out.numpy())
+    if request.node.callspec.params["device"] == "emulated":  # a device may fuse other operations
+        np.testing.assert_array_equal(*results)
+    np.testing.assert_allclose(results[1][:N], np.linalg.cholesky(given), rtol=1e-12, atol=1e-12)
+    assert teams(factors) == {32}
+
+
 # --- loops whose order counts ---
 
 

@@ -38,13 +38,29 @@ def pictures(p, n=500):
     return np.tile(eye, (n, 1)).astype(np.float32), views.astype(np.float32)
 
 
+def straight(p, axis, n=400):
+    """Rays along an axis, side by side; many begin on the planes of a grid, or where a corner is."""
+    clean = p[np.isfinite(p).all(1)]
+    low, size = clean.min(0), np.ptp(clean, axis=0).max()
+    k = np.arange(n)
+    x = low + size * np.stack([k % 20 / 20, k // 20 / 20, k % 20 / 20], -1)
+    x[::3] = x[::3].round()
+    x[1::5] = clean[k[1::5] * 7 % len(clean)]
+    x[:, axis] = low[axis] - size
+    d = np.zeros((n, 3))
+    d[:, axis] = 1
+    x[n // 2 :, axis] += 3 * size
+    d[n // 2 :, axis] = -1
+    return x.astype(np.float32), d.astype(np.float32)
+
+
 @native
 @pytest.mark.parametrize("width", [8, 16, 32, tail(2), tail(4), tail(64)])
 def test_rays_find_in_vectors_what_they_find_alone(width):
     for name, p, faces in shapes():
         p = p.astype(np.float32)
         mesh = made(p, faces)
-        for x, d in (queries(p), pictures(p)):
+        for x, d in (queries(p), pictures(p), straight(p, 0), straight(p, 2)):
             most = np.where(np.arange(len(x)) % 7 == 1, np.float32(np.abs(x).max()), np.float32(np.inf))
             np.testing.assert_array_equal(run(width, mesh, x, d, most), run(1, mesh, x, d, most), name)
 
@@ -112,6 +128,39 @@ def test_rays_that_meet_everything_find_the_first():
     for width in (1, 16):
         there = np.arange(32) % 5 != 3
         np.testing.assert_array_equal(run(width, mesh, x, d)[there, 0], wanted[there])
+
+
+@native
+def test_rays_that_go_together_through_many_layers():
+    """They have to wait with more nodes than there is room for, and go on by themselves."""
+    z = 1.16 ** np.arange(500)  # so that trees are deep where the rays begin
+    p = np.concatenate([np.tile([[-5, -5], [5, -5], [0, 5]], (500, 1)), np.repeat(z, 3)[:, None]], 1)
+    mesh = made(p.astype(np.float32), np.arange(1500).reshape(500, 3), bvh_leaf_size=1)
+    rng = np.random.default_rng(5)
+    height = np.repeat([0.5, z[20] * 1.01], 16)
+    x = np.concatenate([rng.uniform(-0.5, 0.5, (32, 2)), height[:, None]], 1).astype(np.float32)
+    d = np.tile(np.float32([0, 0, 1]), (32, 1))
+    there = np.arange(32) % 5 != 3
+    np.testing.assert_array_equal(run(16, mesh, x, d)[there, 0], np.repeat([0, 21], 16)[there])
+    np.testing.assert_array_equal(run(16, mesh, x, -d)[there, 0], np.repeat([-1, 20], 16)[there])
+
+
+@native
+def test_kernels_that_search_have_many_lanes():
+    @wp.kernel
+    def met(mesh: wp.uint64, x: V3, d: V3, t: wp.array(dtype=float)):
+        i = wp.tid()
+        t[i] = wp.mesh_query_ray(mesh, x[i], d[i], 9.0).t
+
+    p, faces = ball(9, rough=0.1)
+    mesh, (x, d) = made(p, faces), pictures(p, 75)
+    t = [wp.zeros(75, dtype=float) for _ in range(2)]
+    wp.launch(met, 75, [mesh.id, x, d], [t[0]])
+    (variant,) = met.explain().variants
+    assert variant.lanes == 32
+    wp.launch(met, 75, [mesh.id, x, d], [t[1]], options={"vector_width": 1})
+    np.testing.assert_array_equal(*(a.numpy() for a in t))
+    assert (t[0].numpy() > 0).any()
 
 
 @native

@@ -230,3 +230,68 @@ def test_objects_without_attributes(held):
 
     with pytest.raises(wp.WarpCodegenError, match=r"held(\.size)?`? (is|has)|no attribute"):
         launched(k)
+
+
+def kinds() -> Any:
+    """A new enum whose members have attributes beside their values."""
+
+    class Kind(enum.Enum):
+        SMALL = 1
+        LARGE = 2
+
+        def __init__(self, weight: int) -> None:
+            self.weight = weight  # the very object that is the value
+
+    return Kind
+
+
+class Numbers(enum.Enum):
+    LIST = [1.0, 2.0]  # noqa: RUF012
+    VECTOR = wp.vec2(1.0, 2.0)
+
+
+def test_enums_of_which_something_changes():
+    kind, state = kinds(), SimpleNamespace(value=1)
+    kind.now = kind.SMALL
+
+    class Followed(enum.Enum):
+        STATE = 1
+
+        @property
+        def value(self) -> int:
+            return state.value
+
+    @wp.kernel
+    def k(out: wp.array(dtype=float)):
+        out[0] = float(kind.SMALL.weight) + 10.0 * float(kind.now.value) + 100.0 * float(Followed.STATE.value)
+        out[0] += 1000.0 * Numbers.LIST.value[0] + 10000.0 * Numbers.VECTOR.value[0]
+
+    assert launched(k) == 11111.0
+    kind.SMALL.weight = 3
+    assert launched(k) == 11113.0
+    kind.now = kind.LARGE
+    assert launched(k) == 11123.0
+    state.value = 4
+    assert launched(k) == 11423.0
+    for member, step in ((Numbers.LIST, 1000.0), (Numbers.VECTOR, 10000.0)):
+        member.value[0] = 3.0
+        assert launched(k) == 11423.0 + 2.0 * step
+        member.value[0] = 1.0
+
+
+library = wp
+
+
+def test_a_library_that_is_exchanged(monkeypatch):
+    """The package by another name than ``wp`` may become something else."""
+    own, here = SimpleNamespace(sqrt=squared), SimpleNamespace(library=wp)
+
+    @wp.kernel
+    def k(out: wp.array(dtype=float)):
+        out[0] = here.library.sqrt(16.0) + 1000.0 * library.sqrt(16.0)
+
+    assert launched(k) == 4004.0
+    here.library = own
+    assert launched(k) == 4256.0
+    monkeypatch.setitem(globals(), "library", own)
+    assert launched(k) == 256256.0

@@ -222,6 +222,7 @@ def _parameter(w: Writer, t: Type, offset: int, position: int, apart: list[int])
         narrow=options.narrow,
         sum=sum_scope(w, position) if position in options.sums else "",
         thread_private=position in options.thread_private,
+        counter=position in options.counters,
         reduced=position in options.reduced,
         constant=position in options.constant,
         align=vector_align(t.dtype) if wide else 0,

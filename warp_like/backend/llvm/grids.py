@@ -183,6 +183,8 @@ class CpuGrid(Grid):
         if w.calls_vector_math:
             # A call clobbers every vector register: iterations run side by side would only spill each other.
             hints.append(w.metadata("one", '!{!"llvm.loop.interleave.count", i32 1}'))
+        if self.f.schedule.scalar:
+            hints.append(w.metadata("scalar", '!{!"llvm.loop.vectorize.width", i32 1}'))
         loop = w.metadata("grid", f"distinct !{{{', '.join(['{self}', *hints])}}}")
         w.do(f"br i1 {stop}, label %{target}, label %thread, !llvm.loop {loop}")
 

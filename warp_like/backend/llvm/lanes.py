@@ -46,6 +46,17 @@ MOST_MASKED = 16
 ROWS = range(3, 17)
 """The numbers of components of elements that lie apart, of which each lane's is loaded as it lies, then transposed."""
 
+LINE = 64
+"""The bytes of a cache line."""
+
+ANNOUNCED = 4096
+"""How many bytes ahead of a store of aggregates its memory is asked for.
+
+A processor reads a line before it writes to it in part. Where arrays exceed the caches, stores wait for that:
+processors look ahead for loads, but hardly for stores. The line may lie behind the array's end, since such a request
+can't fail.
+"""
+
 _Update = Callable[[str, tuple[str, ...]], tuple[str, ...]]
 """Updates the element at an address by scalars; returns the old ones."""
 
@@ -192,7 +203,7 @@ class Access:
             parts = self._load_wide(self.is_full)
         else:
             masked = self._load_masked if self._has_masked_registers else self._load_apart
-            parts = self._if_full(lambda: self._load_wide(True), masked, len(self.leaves))
+            parts = self._if_full(lambda: self._load_wide(True), masked, len(self.leaves), self._are_there())
         return tuple(self._to_register(s, x) for (s, _), x in zip(self.leaves, parts, strict=True))
 
     def store(self, values: Sequence[str]) -> None:
@@ -206,12 +217,26 @@ class Access:
             masked = self._store_masked if self._has_masked_registers else self._store_apart
             self._if_full(lambda: self._store_wide(parts, True), lambda: masked(parts), 0)
 
-    def _if_full(self, whole: Callable[[], list[str]], apart: Callable[[], list[str]], parts: int) -> list[str]:
-        """Do ``whole`` where the mask has all lanes, as nearly all have, else ``apart``; return the parts they give."""
+    def _are_there(self) -> str:
+        """Whether the array has the elements of all lanes, so that those out of the mask may be read; "" if unknown."""
+        *outer, last = self.indices
+        if self.partial or last.stride != 1 or self.array.strides or any(i.stride for i in outer):
+            return ""
+        w, most = self.w, self.w.op(f"sub i64 {self.array.shape[-1]}, {self.width}")
+        begins, ends = w.op(f"icmp sge i64 {last.first}, 0"), w.op(f"icmp sle i64 {last.first}, {most}")
+        return w.op(f"and i1 {begins}, {ends}")
+
+    def _if_full(
+        self, whole: Callable[[], list[str]], apart: Callable[[], list[str]], parts: int, test: str = ""
+    ) -> list[str]:
+        """Do ``whole`` where the mask has all lanes, as nearly all have, else ``apart``; return the parts they give.
+
+        Another ``test`` may say where ``whole`` does.
+        """
         if self.partial:
             return apart()
         types = [register_type(_stored(s)) for s, _ in self.leaves[:parts]]
-        made = if_full(self.w, self.width, self.mask, types, whole, apart)
+        made = if_full(self.w, self.width, self.mask, types, whole, apart, test)
         self._addresses = ""  # they are known in their block alone
         return made
 
@@ -337,10 +362,20 @@ class Access:
         whole = interleaved(w, s, parts)
         if full:
             align = align_of(one_lane(s))
+            if n > 1:
+                self._announce(t.width * t.bits // 8)
             w.do(f"store {register_type(t)} {whole}, ptr {self.base}, align {align}{self.note}")
         else:
             masked_store(w, t, self.base, whole, self.mask, self.note)
         return []
+
+    def _announce(self, nbytes: int) -> None:
+        """Ask for the lines that a store of so many bytes will soon write to, if lanes go on to the next elements."""
+        w = self.w
+        w.declare("llvm.prefetch.p0", "void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for at in range(ANNOUNCED, ANNOUNCED + nbytes, LINE):
+            line = w.op(f"getelementptr i8, ptr {self.base}, i64 {at}")
+            w.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 1, i32 3, i32 1){self.note}")
 
     # --- atomics ---
 
@@ -361,7 +396,22 @@ class Access:
             parts = zip(self.leaves, old, values, strict=True)
             self.store([memory.added(w, kind, s, a, b, self.array) for (s, _), a, b in parts])
             return old
+        if self.array.counter and row.sign and not plain:
+            self.pointers(0)
+            types = [register_type(s) for s, _ in self.leaves]
+            shared = self.array.replace(counter=False)
+            return where_alone(
+                w,
+                types,
+                lambda: self._lane_by_lane(values, lambda at, x: self._counted(kind, at, x)),
+                lambda: self._lane_by_lane(values, lambda at, x: memory.atomic_element(w, kind, shared, at, x)),
+            )
         return self._lane_by_lane(values, lambda at, x: memory.atomic_element(w, kind, self.array, at, x))
+
+    def _counted(self, kind: str, at: str, x: Sequence[str]) -> tuple[str, ...]:
+        """Add to an integer that no other OS thread touches."""
+        s = one_lane(self.leaves[0][0])
+        return (memory.count_plainly(self.w, kind, s, at, x[0]),)
 
     def _lane_by_lane(self, values: Sequence[str], update: _Update, backwards: bool = False) -> tuple[str, ...]:
         """Update the element of one lane after the other, or of the last one alone where all mean one."""
@@ -499,11 +549,14 @@ def if_full(
     types: Sequence[str],
     whole: Callable[[], list[str]],
     apart: Callable[[], list[str]],
+    test: str = "",
 ) -> list[str]:
-    """Do ``whole`` where ``mask`` has all lanes, else ``apart``; return what they give, registers of ``types``."""
+    """Do ``whole`` where ``mask`` has all lanes, else ``apart``; return what they give, registers of ``types``.
+
+    Where there is another ``test``, ask this instead.
+    """
     then, orelse, end = w.label("whole"), w.label("apart"), w.label("accessed")
-    bits = mask_bits(w, width, mask)
-    w.branch(w.op(f"icmp eq i{width} {bits}, -1"), then, orelse, likely=True)
+    w.branch(test or w.op(f"icmp eq i{width} {mask_bits(w, width, mask)}, -1"), then, orelse, likely=True)
     sides = []
     for label, run in ((then, whole), (orelse, apart)):
         w.start(label)

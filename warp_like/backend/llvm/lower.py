@@ -10,22 +10,24 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from warp_like.analysis.intervals import type_range
 from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
-from warp_like.backend.llvm import lane_partials, lanes, memory, neighbours
+from warp_like.backend.llvm import lane_partials, lanes, memory, neighbours, runtime_calls
 from warp_like.backend.llvm.accumulators import Accumulators
+from warp_like.backend.llvm.async_copies import async_copy, await_copies
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.consecutive import ConsecutiveAccess
+from warp_like.backend.llvm.control_flow import lower_for, lower_if, lower_while
 from warp_like.backend.llvm.cuda import Stack
 from warp_like.backend.llvm.indexed import Slots, known_inside
 from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
+from warp_like.backend.llvm.matrix_units import load_fragments, multiply_add
 from warp_like.backend.llvm.native_calls import call_function
 from warp_like.backend.llvm.polls import Polls
 from warp_like.backend.llvm.shuffle import compressed, iota, splat
@@ -36,9 +38,6 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import is_counted_from_end
 from warp_like.ir.types import Array, Lanes, Scalar, int32, int64
-
-if TYPE_CHECKING:
-    from warp_like.backend.llvm.runtime_calls import Number
 
 _OfLanes = ops.Load | ops.Store | ops.Atomic | ops.LoadConsecutive | ops.StoreConsecutive
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
@@ -211,22 +210,7 @@ class Lowering:
             self.bind(v, rep.with_parts(parts) if isinstance(rep, ArrayRef) else parts)
             at_ += n
 
-    # --- control flow, which many kernels lack ---
-
-    def _if_(self, o: ops.If) -> None:
-        from warp_like.backend.llvm.control_flow import lower_if
-
-        lower_if(self, o)
-
-    def _for_(self, o: ops.For) -> None:
-        from warp_like.backend.llvm.control_flow import lower_for
-
-        lower_for(self, o)
-
-    def _while_(self, o: ops.While) -> None:
-        from warp_like.backend.llvm.control_flow import lower_while
-
-        lower_while(self, o)
+    _if_, _for_, _while_ = lower_if, lower_for, lower_while
 
     # --- memory ---
 
@@ -256,13 +240,11 @@ class Lowering:
         text = f"index {where} is out of range for {_array_name(array)} of shape {of}"
         self._leave_unless(ok, "index", text, [(int64, x) for x in (*indices, *shape)])
 
-    def _leave_unless(self, ok: str, kind: str, text: str, values: Sequence[Number]) -> None:
+    def _leave_unless(self, ok: str, kind: str, text: str, values: Sequence[runtime_calls.Number]) -> None:
         w = self.w
         good, bad = w.label("good"), w.label("bad")
         w.branch(ok, good, bad, likely=True)
         w.start(bad)
-        from warp_like.backend.llvm import runtime_calls
-
         runtime_calls.leave(w, kind, text, values, self.thread())
         w.start(good)
 
@@ -397,14 +379,14 @@ class Lowering:
 
     def _add_product(self, o: ops.Apply, product: Value, other: Value, subtracts: bool) -> None:
         scalars = [t for t, _ in leaves(o.result.type)]
-        from warp_like.backend.llvm.summed_products import multiply_add
+        from warp_like.backend.llvm import summed_products
 
         parts = zip(scalars, *self.factors(product), self.scalars(other), strict=True)
         made = []
         for t, a, b, c in parts:
             assert isinstance(t, LaneScalar)
             factor = self.w.op(f"fneg {register_type(t)} {a}") if subtracts else a
-            made.append(multiply_add(self.w, t, factor, b, c))
+            made.append(summed_products.multiply_add(self.w, t, factor, b, c))
         self.bind(o.result, tuple(made))
 
     def factors(self, product: Value) -> list[tuple[str, ...]]:
@@ -546,8 +528,6 @@ class Lowering:
         self.bind(o.result, (self.w.op(f"ptrtoint {memory.pointer(self.w, ref)} {ref.data} to i64"),))
 
     def _is_live(self, o: ops.IsLive) -> None:
-        from warp_like.backend.llvm import runtime_calls
-
         self.bind(o.result, (runtime_calls.is_live(self.w, self.scalar(o.id), o.kind),))
 
     def _load(self, o: ops.Load) -> None:
@@ -556,9 +536,28 @@ class Lowering:
             return
         self.bind(o.result, memory.load_element(self.w, self.array(o.array), self.address(o, o.array, o.indices)))
 
-    def _load_consecutive(self, o: ops.LoadConsecutive) -> None:
-        for r, x in zip(o.results, ConsecutiveAccess(*self._place(o), len(o.results)).load(), strict=True):
+    def _multiply_add(self, o: ops.MultiplyAdd) -> None:
+        factors, sums = [self.scalar(v) for v in (*o.a, *o.b)], [self.scalar(v) for v in o.c]
+        self._bind_numbers(o, multiply_add(self.w, o.unit, factors, sums))
+
+    def _load_fragments(self, o: ops.LoadFragments) -> None:
+        where = self.address(o, o.array, [o.index])
+        self._bind_numbers(o, load_fragments(self.w, where, len(o.results), turned=o.turned))
+
+    def _async_copy(self, o: ops.AsyncCopy) -> None:
+        to, source = self.address(o, o.out, [o.index]), self.array(o.array)
+        start = memory.element_address(self.w, source, [self.index(i) for i in o.indices], in_bounds=False)
+        async_copy(self.w, to, (start, source.element_size), [self.scalar(v) for v in o.inside])
+
+    def _await_copies(self, o: ops.AwaitCopies) -> None:
+        await_copies(self.w)
+
+    def _bind_numbers(self, o: Op, registers: Sequence[str]) -> None:
+        for r, x in zip(o.results, registers, strict=True):
             self.bind(r, (x,))
+
+    def _load_consecutive(self, o: ops.LoadConsecutive) -> None:
+        self._bind_numbers(o, ConsecutiveAccess(*self._place(o), len(o.results)).load())
 
     def _store_consecutive(self, o: ops.StoreConsecutive) -> None:
         ConsecutiveAccess(*self._place(o), len(o.values)).store([self.scalar(v) for v in o.values])
@@ -617,8 +616,6 @@ class Lowering:
     _native = call_function
 
     def _print(self, o: ops.Print) -> None:
-        from warp_like.backend.llvm import runtime_calls
-
         runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args], o.formats)
 
     def _check(self, o: ops.Check) -> None:
@@ -626,20 +623,14 @@ class Lowering:
         self._leave_unless(self.scalar(o.ok), o.kind, o.text, values)
 
     def _breakpoint(self, o: ops.Breakpoint) -> None:
-        from warp_like.backend.llvm import runtime_calls
-
         runtime_calls.breakpoint_(self.w)
 
     def _push(self, o: ops.Push) -> None:
-        from warp_like.backend.llvm import runtime_calls
-
         push = functools.partial(runtime_calls.push, self.w) if self._stack is None else self._stack.push
         push(o.value.type, self.scalars(o.value))
 
     def _pop(self, o: ops.Pop) -> None:
         t = o.result.type
-        from warp_like.backend.llvm import runtime_calls
-
         self.bind(o.result, runtime_calls.pop(self.w, t) if self._stack is None else self._stack.pop(t))
 
 
@@ -653,6 +644,8 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "IsLive": "_is_live",
         "Search": "_native",
         "Outlined": "_native",
+        "AsyncCopy": "_async_copy",
+        "AwaitCopies": "_await_copies",
         "Atomic": "_atomic",
         "AtomicCas": "_atomic_cas",
         "Barrier": "_barrier",
@@ -674,8 +667,10 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "LaneReduce": "_lane_reduce",
         "Load": "_load",
         "LoadConsecutive": "_load_consecutive",
+        "LoadFragments": "_load_fragments",
         "LocalArray": "_local_array",
         "Make": "_make",
+        "MultiplyAdd": "_multiply_add",
         "Native": "_native",
         "NestedArray": "_nested",
         "Pop": "_pop",

@@ -272,6 +272,14 @@ def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: t
     assert not array.local, "atomics on local arrays are lowered before"
     if KINDS[kind].takes:
         return _take_element(w, kind, array, address, value)
+    if array.counter and KINDS[kind].sign and not (array.sum or array.thread_private):
+        (t, _), (x,) = leaves(array.type.dtype)[0], value
+        return where_alone(
+            w,
+            [register_type(t)],
+            lambda: [count_plainly(w, kind, t, address, x)],
+            lambda: [update_atomically(w, kind, t, address, x, pointer(w, array))],
+        )
     old = []
     where = pointer(w, array)
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
@@ -302,6 +310,17 @@ def exchange_plainly(w: Writer, array: ArrayRef, address: str, value: tuple[str,
     parts = leaves(array.type.dtype)
     old = load_value(w, parts, address, "")
     store_value(w, parts, address, value, "")
+    return old
+
+
+def count_plainly(w: Writer, kind: str, t: Scalar, address: str, x: str) -> str:
+    """Add to the integer at ``address``, which no other OS thread touches meanwhile; return the old one.
+
+    Threads may mean the same element, and ask for its order, so this is in no access group.
+    """
+    old = w.op(f"load {register_type(t)}, {w.array_pointer} {address}, align {align_of(t)}")
+    new = combined(w, kind, t, old, x, "")
+    w.do(f"store {register_type(t)} {new}, {w.array_pointer} {address}, align {align_of(t)}")
     return old
 
 

@@ -3,7 +3,8 @@
 Where no other OS thread can touch the array meanwhile, a load and a store do the same in a fraction of the time. The
 runtime says so for each call of the entry, by ``Context.alone`` (``base/contract.py``): it is not 0 while the launch
 runs on one OS thread, and launches of other Python threads that write to such arrays wait (``native/gil.cpp``). These
-loads and stores are in no access group: threads may mean the same element, so their order counts.
+loads and stores are in no access group: threads may mean the same element, so their order counts. Additions to integers
+that ask for the old number, as kernels do that hand out places in a list, are written in the same two ways.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ class ArrayRef(Frozen):
     strides: tuple[str, ...]
     sum: str = ""  # for an array that is summed into without atomics: the name of its alias scope
     thread_private: bool = False  # each thread touches its own element alone
+    counter: bool = False  # additions, whose results are used, are plain where no other OS thread is at work
     reduced: bool = False  # all threads only reduce into the same elements
     local: bool = False  # on the thread's stack
     note: str = ""  # more metadata of accesses, of which the alias scope of the array is a part
@@ -75,8 +76,8 @@ class ArrayRef(Frozen):
         n = 1 + len(self.shape)
         chosen = {"data": parts[0], "shape": tuple(parts[1:n]), "strides": tuple(parts[n:])}
         return self.replace(
-            **chosen, constant=False, narrow=False, sum="", thread_private=False, reduced=False, align=0,
-            partials=None,
+            **chosen, constant=False, narrow=False, sum="", thread_private=False, counter=False, reduced=False,
+            align=0, partials=None,
         )  # fmt: skip
 
 

@@ -130,11 +130,13 @@ def cube(state):
 
 
 def log_factorial(k):
-    # Stirling's series at k + 1 for large k, after multiplying up to it for small ones.
+    # Stirling's series at k + 1 for large k, after multiplying up to it for small ones: `k` is a whole number, not
+    # negative. A loop until `x` is large would have each lane wait for the others.
     x, product = k + 1.0, 1.0
-    while x < 8.0:
-        product *= x
-        x += 1.0
+    for _ in range(7):
+        is_small = x < 8.0
+        product = where(is_small, product * x, product)
+        x = where(is_small, x + 1.0, x)
     y = 1.0 / (x * x)
     series = (0.08333333333 - y * (0.00277777778 - y * 0.00079365079)) / x
     return (x - 0.5) * log(x) - x + 0.9189385332 + series - log(product)

@@ -153,7 +153,7 @@ def upper_solve_transposed(u: Any, y: Any):
 
 
 def cholesky_together(a: Any):
-    """As ``cholesky``; each column is taken off the rest of the matrix."""
+    """As ``cholesky``, to the bit; each column is taken off the rest of the matrix."""
     n = len(a)
     l = tile_zeros(shape=(len(a), len(a)), dtype=a.dtype)
     column = tile_zeros(shape=len(a), dtype=a.dtype)
@@ -162,8 +162,9 @@ def cholesky_together(a: Any):
             l[i, k] = a[i, k]
     for j in range(n):
         pivot = sqrt(l[j, j])
+        inverse = 1.0 / pivot
         for i in range(j, n):
-            column[i] = where(i == j, pivot, l[i, j] / pivot)
+            column[i] = where(i == j, pivot, l[i, j] * inverse)
             l[i, j] = column[i]
         for i in range(j + 1, n):
             for k in range(j + 1, i + 1):

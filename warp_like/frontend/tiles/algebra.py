@@ -8,7 +8,7 @@ from collections.abc import Callable
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.builtins.loops import counted
 from warp_like.builtins.patterns import Literal
-from warp_like.builtins.tiles import tabulated, tile_type
+from warp_like.builtins.tiles import BY_TENSOR_CORES, tabulated, tile_type
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import NOTHING, Operand, describe
 from warp_like.frontend.references import holds_tile
@@ -22,7 +22,7 @@ from warp_like.ir.types import Scalar, Tile, Type, Vec, float32, float64, scalar
 
 Handler = Callable[[Context, ast.Call], Operand]
 FILLS = ("lower", "upper")
-PRECISIONS = ("default", "tf32")
+PRECISIONS = ("default", "tf32", "tensor_cores")
 
 
 # --- products -------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ class _Factor:
 
 
 def _require_precision(a: Arguments, x: _Factor) -> None:
-    """Require a precision that factors such as ``x`` have; it changes nothing, as no product rounds its factors."""
+    """Require a precision that factors such as ``x`` have; "tf32" changes nothing, as no product rounds its factors."""
     if a.word("precision", PRECISIONS) == "tf32" and tile_type(x.value).dtype != float32:
         with a.ctx.at(a["precision"]):
             raise WarpCodegenTypeError(f'precision="tf32" is for tiles of float32, got {tile_type(x.value).dtype}')
@@ -92,7 +92,8 @@ def _product(ctx: Context, a: Arguments, x: _Factor, y: _Factor, t: Type) -> Val
         x = _Factor(_transposed(ctx, x.value), False)
     values = [ctx.b.cast(f.value, Tile(tile_type(f.value).shape, t)) for f in (x, y)]
     name = "_tile_product_tn" if x.is_transposed else "_tile_product_nt" if y.is_transposed else "_tile_product"
-    got = ctx.apply(name, *values)
+    end = BY_TENSOR_CORES if a.word("precision", PRECISIONS) == "tensor_cores" else ""
+    got = ctx.apply(f"{name}{end}", *values)
     assert isinstance(got, Value)
     return got
 

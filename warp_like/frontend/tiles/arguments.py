@@ -108,7 +108,8 @@ class Arguments:
         operand = self.ctx.expr(self[param])
         if not isinstance(operand, Host) or operand.obj not in words:
             with self.ctx.at(self[param]):
-                shown = " or ".join(f'"{w}"' for w in words)
+                *first, last = (f'"{w}"' for w in words)
+                shown = f"{', '.join(first)} or {last}"
                 raise WarpCodegenTypeError(f"`{param}` of {self.name}() is {shown}, got {describe(operand)}")
         return str(operand.obj)
 

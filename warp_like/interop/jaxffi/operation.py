@@ -166,14 +166,15 @@ class TracedOperation(Operation):
             h.value = value
 
     def _may_add_plainly(self, code: Code, places: Mapping[int, Place], arrays: Mapping[int, Held]) -> bool:
-        """Return whether arrays that the code adds to are seen by no other parameter, and small where copied.
+        """Return whether arrays that the code needs for itself are seen by no other parameter, and small where copied.
 
         No array is so large that code on CUDA could not count its elements in 32 bits.
         """
         if any(math.prod(places[n].shape) > MAX_NARROW or max(places[n].shape, default=0) > MAX_NARROW for n in arrays):
             return False
         copied = 0
-        for n in (*code.effects.sums, *code.effects.thread_private, *code.effects.reduced):
+        effects = code.effects
+        for n in (*effects.sums, *effects.thread_private, *effects.reduced, *effects.apart):
             held, place = arrays[n], places[n]
             if any(m != n and other is held for m, other in arrays.items()):
                 return False

@@ -54,7 +54,7 @@ from warp_like.passes.licm import licm
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
 from warp_like.passes.spmd.consecutive import load_consecutively
-from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
+from warp_like.passes.spmd.cost import gathers_in_loops, gathers_vectors, has_lane_search, lane_cost, thread_cost
 from warp_like.passes.spmd.strides import MAX_LANES, find_strides
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
@@ -77,6 +77,10 @@ FLATTENED = 1.2
 """How many times the cost of lanes along the last dimension lanes may cost that go on in the next row. These are full
 whatever the grid is, where rows of one thread took 8 to 30 times as long. Where rows are long, a factorisation takes
 1.07 times as long with them, and a scan of 6 elements, which is left as it is, 1.8 times."""
+SIDE_BY_SIDE = 32
+"""How many lanes there are where they search an object together. Rays on a mesh take 1.2 times as long in 8 lanes, and
+as long in 64, which take twice as long to compile. The threads that do not fill them are lanes under a mask, since code
+for fewer lanes would have to be compiled, too."""
 CROWDED = 1.5
 """How many times the register file a loop may need in the order of its ops. LLVM goes component by component and needs
 less: Runge-Kutta steps of three components, which need 44 registers of 32, are faster than with half as many."""
@@ -112,6 +116,7 @@ def choose(
     *,
     gathers: bool = False,
     apart: Sequence[int] = (),
+    private: Sequence[int] = (),
 ) -> Choice:
     """Return ``f`` in the form in which the CPU runs it.
 
@@ -126,11 +131,12 @@ def choose(
         options: Whether the passes verify and show what they give.
         gathers: Whether gathers take less time than loads (``Target.has_fast_gathers``).
         apart: The arrays, by position, that overlap no other argument.
+        private: Those to which threads add without atomics, each to elements of its own.
     """
     if not wanted and vector_bits >= FILTERED_BITS and _looks_through_rows(f, apart):
         made = Choice(f, 1, "a thread looks through many items for few")
     else:
-        made = _chosen(f, vector_bits, registers, wanted, reduced, options)
+        made = _chosen(f, vector_bits, registers, wanted, reduced, options, private)
     loops = _Loops(vector_bits, registers, gathers, tuple(apart))
     if made.width == 1:
         from warp_like.passes.object_order import in_object_order, ordering
@@ -197,7 +203,13 @@ def _with_loops_in_lanes(f: Function, loops: _Loops, options: Options) -> Functi
 
 
 def _chosen(
-    f: Function, vector_bits: int, registers: int, wanted: int, reduced: Sequence[int], options: Options
+    f: Function,
+    vector_bits: int,
+    registers: int,
+    wanted: int,
+    reduced: Sequence[int],
+    options: Options,
+    added: Sequence[int],
 ) -> Choice:
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
@@ -221,24 +233,27 @@ def _chosen(
                 f, wide = flat, filled
         if wanted:
             return Choice(wide, wanted, "vector_width asks for it")
-        cost = lane_cost(wide, 1)
-        if cost >= thread_cost(one):
-            return Choice(one, 1, "it gathers more than it computes")
-        if one.is_tiled and cost >= thread_cost(one, full):
+        cost = lane_cost(wide, 1, added)
+        if cost >= thread_cost(one, 1, added):
+            return Choice(_left_apart(one, wide), 1, "it gathers more than it computes")
+        if one.is_tiled and cost >= (alone_cost := thread_cost(one, full, added)):
             return Choice(one, 1, "the elements of its tiles make vectors")
         alone = size > LARGEST_BLOCKED or gathers_in_loops(wide)
         most = MAX_LANES // native
         if private:
             most = min(most, _power_of_two(PRIVATE_IN_CACHE // (private * native)))
         times = 1 if alone else _register_blocking(wide, registers, vector_bits, most)
-        if times > 1:
+        if not alone and has_lane_search(wide):
+            times = max(times, min(most, SIDE_BY_SIDE // native))
+            wide = _widened(f, native * times, reduced, options)
+        elif times > 1:
             remainder, wide = wide, _widened(f, native * times, reduced, options)
             wide.schedule = wide.schedule.replace(remainder=remainder)
         coarsened = _coarsened(f, native, registers, vector_bits, reduced, options)
         wide.schedule = wide.schedule.replace(coarsened=coarsened)
         fewest = 1
         if one.is_tiled and grid_ndim(f) > 1:
-            fewest = min(math.ceil(native * cost / thread_cost(one, full)), native)
+            fewest = min(math.ceil(native * cost / alone_cost), native)
         if fewest > 1:
             wide.schedule = wide.schedule.replace(alone=one, fewest=fewest)
     except NotWidenable as e:
@@ -246,6 +261,18 @@ def _chosen(
     rows = f", {coarsened.schedule.rows} rows at once" if coarsened else ""
     rows += f", one thread at a time in rows of fewer than {fewest}" if fewest > 1 else ""
     return Choice(wide, native * times, f"{times} x {native * bits}-bit vectors of {bits}-bit numbers{rows}")
+
+
+def _left_apart(f: Function, wide: Function) -> Function:
+    """Return ``f`` for LLVM to leave as it is, where it would gather vectors, too; ``wide`` is ``f`` in lanes.
+
+    Permutations of vectors of three numbers take 0.75 of the time so. Threads with loops it leaves apart in any case.
+    """
+    if has_op(f, ops.For, ops.While) or not gathers_vectors(wide):
+        return f
+    made = clone_function(f)
+    made.schedule = made.schedule.replace(scalar=True)
+    return made
 
 
 def _lanes_that_fit(lanes: int, private: int) -> int:

@@ -3,24 +3,27 @@
 Only the comparison of the two matters. What decides it is memory: arithmetic is divided by the lanes, but a gather
 takes its time for each lane, more than a scalar load does. So a loop that mostly gathers (a sparse product) is not
 widened, while one that computes on what it gathers is.
+
+A thread runs the sides of branches that it takes, lanes those that any of them takes (``likelihood.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from warp_like.builtins.spec import Symbol, lane_search, may_call_library, resolve
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Lanes, Scalar, Type, element_count, lane_type, scalar_of
+from warp_like.passes.spmd.likelihood import Likelihood, branching, goes_together, most_trips
 from warp_like.passes.spmd.speculation import speculated_side
 from warp_like.passes.unroll import trip_count
 
 TRIPS = 16.0
 """Iterations of a loop whose number is unknown."""
 
-_DIVISION, _CALL, _ISSUE = 3.0, 16.0, 0.35
+_DIVISION, _INTEGER_DIVISION, _CALL, _ISSUE = 3.0, 6.0, 16.0, 0.35
 _CHAIN = 3.0  # until a loop-carried addition of floats is done
 _ATOMIC = 6.0
 _SEARCH = 800.0  # of a tree, by a function; a thread alone then waits for the memory of what was found
@@ -31,50 +34,84 @@ _GATHER = 1.6  # for each lane and component
 _WHOLE_PART, _MASKED_PART = 2.0, 5.0  # a component of elements side by side, for all lanes of a register and for some
 _CONSECUTIVE = 0.5  # the same for elements that follow on each other, and are transposed
 _LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full of 512 bits, where most else takes 1
+_SIDE = 0.6  # of a branch that a thread takes about as often as not
+_GROUPS = 4  # as many lanes go different ways independently of each other
+_ANY, _REDUCTION = 2.0, 6.0  # whether a mask has a lane; a sum over the lanes, or another one
 _DIVERGENCE = 1.3  # how much longer the last lane takes in a loop than the average one
 
 
-def thread_cost(f: Function, vector: int = 1) -> float:
-    """Return the cycles of a thread of ``f``, which is not in lanes; LLVM makes vectors of ``vector`` elements."""
-    return _scalar_block(f.body, vector)
+def thread_cost(f: Function, vector: int = 1, private: Sequence[int] = ()) -> float:
+    """Return the cycles of a thread of ``f``, which is not in lanes; LLVM makes vectors of ``vector`` elements.
+
+    Additions to the arrays at the positions ``private`` are no atomics: each thread has elements of its own there.
+    """
+    return _Thread(f, vector, private).block(f.body)
 
 
-def lane_cost(f: Function, registers: int) -> float:
+def lane_cost(f: Function, registers: int, private: Sequence[int] = ()) -> float:
     """Return the cycles of a thread of ``f`` in lanes, where a value of them takes ``registers`` registers."""
-    return _Lanes(registers).block(f.body) / f.schedule.lanes
+    return _Lanes(f, registers, private).block(f.body) / f.schedule.lanes
 
 
-def _scalar_block(b: Block, vector: int = 1) -> float:
-    return sum(_scalar_op(o, vector) for o in b.ops)
+class _Thread:
+    """The cycles of code of one thread."""
 
+    def __init__(self, f: Function, vector: int, private: Sequence[int]) -> None:
+        self.vector = vector
+        self.likelihood = Likelihood(f)
+        self.private = {f.params[i] for i in private}
 
-def _scalar_op(o: Op, vector: int = 1) -> float:
-    if isinstance(o, ops.Constant):
+    def block(self, b: Block) -> float:
+        return sum(self.region(o) if o._REGIONS else self.plain(o) for o in b.ops)
+
+    def region(self, o: Op) -> float:
+        """The cycles of an op with blocks."""
+        match o:
+            case ops.If():
+                first = self.likelihood.of(o.cond)
+                return 1.0 + _taken(first) * self.block(o.then) + _taken(1.0 - first) * self.block(o.orelse)
+            case ops.For() if self.vector > 1 and (o.simd or _makes_vectors(o, self.vector)):
+                return _trips(o) * (self.block(o.body) + _ISSUE) / self.vector
+            case ops.For():
+                body = self.block(o.body) + _ISSUE
+                chain = any(_is_float(v) for v in o.results) and len(o.body.ops) < 12
+                return _trips(o) * max(body, _CHAIN if chain else 0.0)
+            case ops.While():
+                return _while_trips(o) * (sum(map(self.block, o.regions())) + 1.0)
         return 0.0
-    match o:
-        case ops.If():
-            return 1.0 + 0.6 * sum(_scalar_block(r, vector) for r in o.regions())
-        case ops.For() if vector > 1 and (o.simd or _makes_vectors(o, vector)):
-            return _trips(o) * (_scalar_block(o.body) + _ISSUE) / vector
-        case ops.For():
-            body = _scalar_block(o.body, vector) + _ISSUE
-            chain = any(_is_float(v) for v in o.results) and len(o.body.ops) < 12
-            return _trips(o) * max(body, _CHAIN if chain else 0.0)
-        case ops.While():
-            return TRIPS * (sum(_scalar_block(r, vector) for r in o.regions()) + 1.0)
-        case ops.Apply():
-            return _elements(o) * _apply(o, _DIVISION, _CALL, _ISSUE)
-        case ops.Atomic() | ops.AtomicCas():
-            return _ATOMIC * _elements(o)
-        case ops.Native():
-            return _CALL
-        case ops.Search():
-            return _SEARCH
-        case ops.Outlined():
-            return _OUTLINED + _scalar_block(o.callee.body)
-        case ops.Load() | ops.Store() | ops.Cast():
-            return _ISSUE * _elements(o)
-    return 0.0
+
+    def plain(self, o: Op) -> float:
+        """The cycles of an op without blocks."""
+        if isinstance(o, ops.Constant):
+            return 0.0
+        match o:
+            case ops.Apply(args=(first, *_)):
+                return _elements(o) * _apply(o, _INTEGER_DIVISION if _is_integer(first) else _DIVISION, _CALL, _ISSUE)
+            case ops.Apply():
+                return _elements(o) * _ISSUE
+            case ops.Atomic(array=a) if a in self.private:
+                return 3.0 * _ISSUE * _elements(o)
+            case ops.Atomic() | ops.AtomicCas():
+                return _ATOMIC * _elements(o)
+            case ops.Native():
+                return _CALL
+            case ops.Search():
+                return _SEARCH
+            case ops.Outlined():
+                return _OUTLINED + thread_cost(o.callee)
+            case ops.Load() | ops.Store() | ops.Cast():
+                return _ISSUE * _elements(o)
+        return 0.0
+
+
+def _taken(share: float) -> float:
+    """How often a side is counted that ``share`` of the threads take."""
+    return min(_SIDE, 2.0 * _SIDE * share)
+
+
+def _while_trips(o: ops.While) -> float:
+    most = most_trips(o)
+    return TRIPS if most is None else min(TRIPS, most)
 
 
 def _makes_vectors(o: ops.For, vector: int) -> bool:
@@ -124,6 +161,11 @@ def _is_float(v: Value) -> bool:
     return scalar is not None and scalar.is_float
 
 
+def _is_integer(v: Value) -> bool:
+    t = lane_type(v.type)
+    return isinstance(t, Scalar) and t.is_int
+
+
 def _elements(o: Op) -> int:
     """How many scalars ``o`` gives or takes."""
     v = o.results[0] if o.results else o.operands()[-1 - len(getattr(o, "mask", ()))]
@@ -134,8 +176,11 @@ def _elements(o: Op) -> int:
 class _Lanes:
     """The cycles of a vector of lanes: its scalar code included, which it runs once."""
 
-    def __init__(self, registers: int) -> None:
+    def __init__(self, f: Function, registers: int, private: Sequence[int]) -> None:
         self.registers = registers
+        self.thread = _Thread(f, 1, private)
+        self.likelihood, self.private = self.thread.likelihood, self.thread.private
+        self.share = 1.0  # of the threads that come here, apart from branches that lanes take together
         self.is_divergent = False  # within a loop that lanes leave one by one
 
     def loop(self, o: ops.For | ops.While, divergent: bool) -> float:
@@ -154,31 +199,45 @@ class _Lanes:
         match o:
             case ops.If() if (side := speculated_side(o)) is not None:
                 return 2.0 + self.block(side)
-            case ops.If() if isinstance(o.cond.op, ops.LaneReduce):  # whether a lane goes there: mostly one does
-                return 1.0 + sum(map(self.block, o.regions()))
+            case ops.If() if (cond := branching(o)) is not None:
+                return 1.0 + self.side(o.then, cond) + self.block(o.orelse)
             case ops.If():
-                return 1.0 + 0.6 * sum(map(self.block, o.regions()))
+                return 1.0 + self.sides(o, self.likelihood.of(o.cond))
             case ops.For():
                 divergent = _counts_lanes(o)
                 body = self.loop(o, divergent)
                 chain = any(_is_float(v) for v in o.results) and len(o.body.ops) < 12
                 return _trips(o) * max(body, _CHAIN if chain else 0.0) * (_DIVERGENCE if divergent else 1.0)
             case ops.While():
-                return TRIPS * _DIVERGENCE * self.loop(o, divergent=True)
+                return _while_trips(o) * _DIVERGENCE * self.loop(o, divergent=True)
         return 0.0
+
+    def sides(self, o: ops.If, first: float) -> float:
+        """The cycles of a branch that all lanes take together."""
+        then, orelse = map(self.block, o.regions())
+        return _taken(first) * then + _taken(1.0 - first) * orelse
+
+    def side(self, b: Block, cond: Value) -> float:
+        """The cycles of a block that runs where ``cond`` holds for a lane."""
+        share = self.likelihood.of(cond)
+        if goes_together(cond):
+            return _taken(share) * self.block(b)
+        outer, self.share = self.share, self.share * share
+        cycles = self.block(b) * _any_lane(self.share) / _any_lane(outer)
+        self.share = outer
+        return cycles
 
     def plain(self, o: Op) -> float:
         """The cycles of an op without blocks."""
         if isinstance(o, (ops.Constant, ops.Broadcast)):
             return 0.0
         if not any(type(v.type) is Lanes for v in (*o.operands(), *o.results)):
-            return _scalar_op(o)
+            return self.thread.plain(o)
         match o:
             case ops.Apply(args=(first, *_)):
-                t = lane_type(first.type)
-                if o.fn in ("div", "mod") and isinstance(t, Scalar) and t.is_int:
-                    return _DIVISION * self.width(o)  # there are no vector instructions for it
-                part = self.width(o) * _bits(t) / 512.0 / self.registers
+                if o.fn in ("div", "mod") and _is_integer(first):
+                    return _DIVISION * self.width(o)  # as that of float64, or one by one
+                part = self.width(o) * _bits(lane_type(first.type)) / 512.0 / self.registers
                 division, other = max(_DIVISION, _LANE_DIVISION * part), max(_ISSUE, part)
                 return self.registers * _elements(o) * _apply(o, division, _LANE_CALL, other)
             case ops.Load() | ops.Store():
@@ -196,26 +255,34 @@ class _Lanes:
                 return 3.0 * self.registers * _elements(o)
             case ops.Atomic() if not any(isinstance(i.type, Lanes) for i in o.indices):  # combined in registers
                 return 3.0 * self.registers * _elements(o)
+            case ops.Atomic(array=a) if a in self.private:  # a gather and a scatter
+                return 2.0 * _GATHER * _elements(o) * self.width(o)
             case ops.Atomic():
                 return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
             case ops.Outlined() if o.callee.schedule.lanes > 1:
-                return _OUTLINED + self.block(o.callee.body)
-            case ops.Search() if lane_search(o.fn, [v.type for v in o.args]):
+                return _OUTLINED + _Lanes(o.callee, self.registers, ()).block(o.callee.body)
+            case ops.Search() if _is_lane_search(o):
                 return _SIDE_BY_SIDE * self.width(o)
             case ops.Search() if o.fn != "_bvh_next_in_box":  # a step of a walk, which lanes don't speed up
                 return _LANE_SEARCH * self.width(o)
             case ops.AtomicCas() | ops.Native() | ops.Search() | ops.Outlined():
-                return (_scalar_op(o) + 2.0 * len(o.operands())) * self.width(o)
+                return (self.thread.plain(o) + 2.0 * len(o.operands())) * self.width(o)
             case ops.Check():
                 return 2.0
-            case ops.LaneReduce():
-                return 6.0 * self.registers
+            case ops.LaneReduce(kind=kind):
+                return (_ANY if kind == "any" else _REDUCTION) * self.registers
             case ops.Cast():
                 return float(self.registers * _elements(o))
         return 0.0
 
     def width(self, o: Op) -> int:
         return next(v.type.width for v in (*o.operands(), *o.results) if isinstance(v.type, Lanes))
+
+
+def _any_lane(share: float) -> float:
+    """How often a vector has a lane of those that are ``share`` of all threads; 1 for one half and more."""
+    none, half = (1.0 - share) ** _GROUPS, 0.5**_GROUPS
+    return min(1.0, (1.0 - none) / (1.0 - half))
 
 
 def _counts_lanes(loop: ops.For) -> bool:
@@ -232,6 +299,15 @@ def _is_dense(o: ops.Load | ops.Store | ops.Atomic) -> bool:
     return stride == 1 and not any(isinstance(i.type, Lanes) for i in outer)
 
 
+def _is_lane_search(o: ops.Search) -> bool:
+    return bool(lane_search(o.fn, [v.type for v in o.args]))
+
+
+def has_lane_search(f: Function) -> bool:
+    """Return whether the lanes of ``f`` search an object together."""
+    return any(isinstance(o, ops.Search) and _is_lane_search(o) for o in f.body.walk())
+
+
 def gathers_in_loops(f: Function) -> bool:
     """Return whether a loop of ``f`` touches elements of one array that lie apart, one for each lane.
 
@@ -239,12 +315,22 @@ def gathers_in_loops(f: Function) -> bool:
     """
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
     found = [o for loop in loops for r in loop.regions() for o in r.walk()]
+    changing = _changing(f, loops)
+    return any(isinstance(o, ops.Store) or not changing.isdisjoint(o.operands()) for o in _apart(found))
+
+
+def gathers_vectors(f: Function) -> bool:
+    """Return whether lanes of ``f`` touch elements of several numbers that lie apart."""
+    return any(_elements(o) > 1 for o in _apart(list(f.body.walk())))
+
+
+def _apart(found: Sequence[Op]) -> Iterator[ops.Load | ops.Store]:
+    """Those of ``found`` that touch elements which lie apart, beside those that are speculated not to run."""
     speculated = (g for g in found if isinstance(g, ops.If) and speculated_side(g) is not None)
     unlikely = {o for g in speculated for r in g.regions() if r is not speculated_side(g) for o in r.ops}
-    changing = _changing(f, loops)
-    apart = (o for o in found if isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o))
-    apart = (o for o in apart if isinstance(o, ops.Store) or not changing.isdisjoint(o.operands()))
-    return any(o not in unlikely for o in apart)
+    for o in found:
+        if isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o) and o not in unlikely:
+            yield o
 
 
 _LASTING = (

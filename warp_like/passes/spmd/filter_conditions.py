@@ -44,7 +44,7 @@ class Condition:
             cloner = Cloner({o.body.params[0] if item is None else item.result: number})
             _emit_condition(b, cloner, found.levels, set(needed(found)) - {item})
         free = [v for v in free_values(b.block) if v is not given]
-        constants = [v.op for v in free if isinstance(v.op, ops.Constant) and in_line]
+        constants = [v.op for v in free if isinstance(v.op, ops.Constant)]
         self._free = [v for v in free if v.op not in constants]
         f = Function("condition", [Value(v.type, v.hint) for v in (*self._free, given)], loc=o.loc)
         cloner = Cloner(dict(zip((*self._free, given), f.params, strict=True)))

@@ -65,69 +65,61 @@ After::
         %14 = where %12, %10, %13 : int64
         %15 = cast %14 : int32
         %16 = constant 0 : int32
-        %17 = constant 4 : int32
-        %18 = for %20 in %16, %15, %17 (%19 = %16) : int32 {
-          %21 = cast %15 : int64
-          %22 = cast %20 : int64
-          %23 = sub %21, %22 : int64
-          %24 = constant 4 : int64
-          %25 = lt %23, %24 : bool
-          %26 = constant 4 : int64
-          %27 = where %25, %23, %26 : int64
-          %28 = cast %27 : int32
-          %29 = constant 0 : int32
-          %30 = iota 1 %29 : int32 x 4
-          %31 = broadcast %28 : int32 x 4
-          %32 = lt %30, %31 : bool x 4
-          %33 = active_mask : bool x 4
-          %34 = add %i, %20 : int32
-          %35 = iota 1 %34 : int32 x 4
-          %36 = iota 1 %34 : int32 x 4
-          %37 = load %x[%36] if %32 : float32 x 4
-          %38 = load %x[%0] : float32
+        %17 = constant 0 : int32
+        %18 = constant 4 : int32
+        %19 = for %21 in %17, %15, %18 (%20 = %16) : int32 {
+          %22 = iota 1 %21 : int32 x 4
+          %23 = broadcast %15 : int32 x 4
+          %24 = lt %22, %23 : bool x 4
+          %25 = active_mask : bool x 4
+          %26 = add %i, %21 : int32
+          %27 = iota 1 %26 : int32 x 4
+          %28 = iota 1 %26 : int32 x 4
+          %29 = load %x[%28] if %24 : float32 x 4
+          %30 = load %x[%0] : float32
+          %31 = broadcast %30 : float32 x 4
+          %32 = sub %29, %31 : float32 x 4
+          %33 = mul %32, %32 : float32 x 4
+          %34 = mul %32, %33 : float32 x 4
+          %35 = add %33, %34 : float32 x 4
+          %36 = mul %33, %35 : float32 x 4
+          %37 = add %33, %36 : float32 x 4
+          %38 = constant 0.5 : float32
           %39 = broadcast %38 : float32 x 4
-          %40 = sub %37, %39 : float32 x 4
-          %41 = mul %40, %40 : float32 x 4
-          %42 = mul %40, %41 : float32 x 4
-          %43 = add %41, %42 : float32 x 4
-          %44 = mul %41, %43 : float32 x 4
-          %45 = add %41, %44 : float32 x 4
-          %46 = constant 0.5 : float32
-          %47 = broadcast %46 : float32 x 4
-          %48 = lt %45, %47 : bool x 4
-          %49 = bit_and %48, %32 : bool x 4
-          %50 = compress %35, %49 : int32 x 4
-          %51 = iota 1 %19 : int32 x 4
-          %52 = active_mask : bool x 4
-          store %4[%51], %50 if %52
-          %53 = lane_reduce bits %49 : uint64
-          %54 = bit_count %53 : int32
-          %55 = add %19, %54 : int32
-          yield %55
+          %40 = lt %37, %39 : bool x 4
+          %41 = bit_and %40, %24 : bool x 4
+          %42 = compress %27, %41 : int32 x 4
+          %43 = iota 1 %20 : int32 x 4
+          %44 = active_mask : bool x 4
+          store %4[%43], %42 if %44
+          %45 = lane_reduce bits %41 : uint64
+          %46 = bit_count %45 : int32
+          %47 = add %20, %46 : int32
+          yield %47
         }
-        %56 = constant 0 : int32
-        %57 = constant 1 : int32
-        %58 = for %60 in %56, %18, %57 (%59 = %7) : float32 {
-          %61 = load %4[%60] : int32
-          %62 = load %x[%61] : float32
-          %63 = load %x[%0] : float32
-          %64 = sub %62, %63 : float32
-          %65 = mul %64, %64 : float32
-          %66 = mul %64, %65 : float32
-          %67 = add %65, %66 : float32
-          %68 = mul %65, %67 : float32
-          %69 = add %65, %68 : float32
-          %70 = constant 0.5 : float32
-          %71 = lt %69, %70 : bool
-          %72 = if %71 : float32 {
-            %73 = add %59, %64 : float32
-            yield %73
+        %48 = constant 0 : int32
+        %49 = constant 1 : int32
+        %50 = for %52 in %48, %19, %49 (%51 = %7) : float32 {
+          %53 = load %4[%52] : int32
+          %54 = load %x[%53] : float32
+          %55 = load %x[%0] : float32
+          %56 = sub %54, %55 : float32
+          %57 = mul %56, %56 : float32
+          %58 = mul %56, %57 : float32
+          %59 = add %57, %58 : float32
+          %60 = mul %57, %59 : float32
+          %61 = add %57, %60 : float32
+          %62 = constant 0.5 : float32
+          %63 = lt %61, %62 : bool
+          %64 = if %63 : float32 {
+            %65 = add %51, %56 : float32
+            yield %65
           } else {
-            yield %59
+            yield %51
           }
-          yield %72
+          yield %64
         }
-        yield %58
+        yield %50
       }
       store %out[%0], %6
       yield
@@ -144,14 +136,14 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner
-from warp_like.ir.types import Array, Lanes, bool_, int32, int64, uint64
+from warp_like.ir.types import Array, Lanes, bool_, int32, int64
 from warp_like.passes.rewriter import Rewriter, rewrite
+from warp_like.passes.spmd import filter_lists
 from warp_like.passes.spmd.filter_conditions import Condition, bits_of, condition_in_line
+from warp_like.passes.spmd.filter_lists import Filtering
+from warp_like.passes.spmd.filter_nests import Nest, NestFiltering, find_nests
 from warp_like.passes.spmd.filters import Filter, Rows, find_filters, find_rows
 from warp_like.passes.spmd.values import NotWidenable
-
-LISTED = 512
-"""How many iterations, or items of rows, are listed before they run."""
 
 FEWEST_IN_LINE = 12
 """The fewest items of a row for which the two vectors that go along it take less time than gathers of its items."""
@@ -170,33 +162,47 @@ class _LoopFilter(Rewriter):
     def __init__(self, f: Function, vector_bits: int, apart: Sequence[int], *, gathers: bool) -> None:
         super().__init__()
         self.vector_bits, self.gathers = vector_bits, gathers
-        self.filters: dict[Op, Filter] = {x.loop: x for x in find_filters(f, apart)}
-        self.rows: dict[Op, Rows] = {x.outer: x for x in find_rows(f, list(self.filters.values()))}
+        found = find_filters(f, apart)
+        self.filters: dict[Op, Filter] = {x.loop: x for x in found}
+        self.rows: dict[Op, Rows] = {x.outer: x for x in find_rows(f, found)}
+        others = [x for x in found if all(x is not y.found for y in self.rows.values())]
+        self.nests: dict[Op, Nest] = {x.outer: x for x in find_nests(f, others, apart)}
 
     def visit(self, o: Op) -> None:
-        rows, found = self.rows.get(o), self.filters.get(o)
-        if rows is None and found is None:
+        rows, nest, found = self.rows.get(o), self.nests.get(o), self.filters.get(o)
+        if rows is not None:
+            found = rows.found
+        elif nest is not None:
+            found = nest.found
+        if found is None:
             super().visit(o)
             return
         item = None if rows is None else rows.item
-        of = found if rows is None else rows.found
-        assert of is not None
         try:
-            condition = Condition(of, self.vector_bits // bits_of(of), item, gathers=self.gathers)
+            condition = Condition(found, self.vector_bits // bits_of(found), item, gathers=self.gathers)
         except NotWidenable:
             super().visit(o)
             return
-        in_line = None if item is None else condition_in_line(of, self.vector_bits, item)
         with at(o.loc):
-            listed = self.b.insert(ops.LocalArray((LISTED,), zeroed=False), Array(int32, 1)).result
-            one = _Filtering(self.b, self.mapping, condition, listed, self.vector_bits // 16, in_line)
-            self.replace(o, one.loop(of.loop) if rows is None else one.loop_over_rows(rows))
+            self.replace(o, self.filtered(condition, rows, nest))
+
+    def filtered(self, condition: Condition, rows: Rows | None, nest: Nest | None) -> list[Value]:
+        """Write the loop of ``condition``, or the one around it, and return its results."""
+        b, found = self.b, condition.found
+        listed = b.insert(ops.LocalArray((filter_lists.LISTED,), zeroed=False), Array(int32, 1)).result
+        if nest is not None:
+            return NestFiltering(b, self.mapping, condition, listed, nest).run()
+        if rows is None:
+            return Filtering(b, self.mapping, condition, listed).loop(found.loop)
+        in_line = condition_in_line(found, self.vector_bits, rows.item)
+        width = self.vector_bits // 16
+        return _Rows(b, self.mapping, condition, listed, width, in_line).loop_over_rows(rows)
 
 
-class _Filtering:
-    """Builds the code of one loop; ``listed`` is the memory of a list of iterations, or of items.
+class _Rows(Filtering):
+    """Builds the code of a loop over rows.
 
-    Vectors of ``width`` items are listed: two registers full, so that most rows of a grid's cells take one.
+    Vectors of ``size`` items are listed: two registers full, so that most rows of a grid's cells take one.
     ``in_line`` is the condition for items that follow on each other.
     """
 
@@ -209,22 +215,8 @@ class _Filtering:
         width: int,
         in_line: Condition | None,
     ) -> None:
-        self.b, self.mapping, self.condition, self.listed = b, mapping, condition, listed
+        super().__init__(b, mapping, condition, listed)
         self.width, self.in_line = width, in_line
-
-    def value(self, v: Value) -> Value:
-        return self.mapping.get(v, v)
-
-    # --- loops ---
-
-    def loop(self, o: ops.For) -> list[Value]:
-        """Run a loop in parts that the list has room for."""
-        b = self.b
-        first, *carried = (Value(p.type, p.hint) for p in o.body.params)
-        with b.into(Block([first, *carried])) as block:
-            count = self.sift(self.limited(o.hi, first, LISTED), first)
-            b.yield_(*self.iterations(count, carried, o.body.params[0]))
-        return list(b.for_(o.lo, o.hi, b.constant(LISTED, o.lo.type), o.init, block))
 
     def loop_over_rows(self, rows: Rows) -> list[Value]:
         """Run a loop over rows: list items while there is room for a vector of them, sift them, go on."""
@@ -238,7 +230,7 @@ class _Filtering:
         with b.into(block):
             now, own = block.params[: len(state)], block.params[len(state) :]
             *then, count = self.list_items(rows, now) if in_line is None else in_line.sift_rows(now)
-            b.yield_(*then, *self.iterations(count, own, rows.item.result))
+            b.yield_(*then, *self.iterations(count, own))
         made = b.while_([*state, *carried], cond, block)
         return rows.join(made[: len(counters)], made[len(state) :])
 
@@ -259,7 +251,7 @@ class _Filtering:
             return self.b.add(count, some)
 
         *then, count = self.walk(rows, state, listed)
-        return [*then, self.sift(count, None)]
+        return [*then, self.sift(count, None, self.b.constant(0, int32))]
 
     def walk(self, rows: Rows, state: Sequence[Value], take: Callable[[Value, Value, Value], Value]) -> list[Value]:
         """Walk through some rows, while the list has room; return the state after them, and how many are in the list.
@@ -271,7 +263,7 @@ class _Filtering:
         cond, block = (Block([Value(v.type, v.hint) for v in (*state, none)]) for _ in range(2))
         with b.into(cond):
             *counters, _, count = cond.params
-            b.yield_(b.bit_and(self.goes_on(rows, counters), b.le(count, LISTED - self.width)))
+            b.yield_(b.bit_and(self.goes_on(rows, counters), b.le(count, filter_lists.LISTED - self.width)))
         with b.into(block):
             *counters, place, count = block.params
             left = b.sub(b.cast(counters[rows.high], int64), b.cast(place, int64))
@@ -303,90 +295,6 @@ class _Filtering:
         following = [cloner.value(v) for v in rows.split(body.yielded)[0]]
         return [*following, following[rows.low]]
 
-    def sift(self, size: Value, first: Value | None) -> Value:
-        """Leave those that do something in the list; return how many.
-
-        There are ``size`` iterations from ``first`` on, or items in the list.
-        """
-        b, none = self.b, self.b.constant(0, int32)
-        k, count = Value(int32), Value(int32)
-        with b.into(Block([k, count])) as block:
-            found = self.sift_one if self.condition.width == 1 else self.sift_vector
-            b.yield_(b.add(count, found(size, first, k, count)))
-        return b.for_(none, size, b.constant(self.condition.width, int32), [none], block)[0]
-
-    def sift_one(self, _: Value, first: Value | None, k: Value, count: Value) -> Value:
-        """Write the one at ``k`` behind ``count`` others; return 1 if it stays there. No branch has to be guessed."""
-        b = self.b
-        given = b.load(self.listed, [k]) if first is None else b.add(first, k)
-        held = self.condition.emit(b, self.value, given)
-        b.store(self.listed, [count], given)
-        return b.cast(held, int32)
-
-    def sift_vector(self, size: Value, first: Value | None, k: Value, count: Value) -> Value:
-        """Write those of a vector from ``k`` on that do something behind ``count`` others; return how many."""
-        b, width = self.b, self.condition.width
-        mask, everywhere = self.first_lanes(self.limited(size, k, width), width), self.everywhere(width)
-        if first is None:  # lanes without an item take the first one, so that loads need no mask
-            listed = self.load(self.listed, k, everywhere)
-            one = b.insert(ops.Broadcast(b.load(self.listed, [k])), listed.type).result
-            given = lanes = b.insert(ops.Apply("where", (mask, listed, one)), listed.type).result
-            held = self.condition.emit(b, self.value, given, everywhere)
-        else:
-            given = b.add(first, k)
-            lanes = b.insert(ops.Iota(given, 1), Lanes(int32, width)).result
-            held = self.condition.emit(b, self.value, given, mask)
-        return self.write(count, lanes, held, mask)
-
-    def write(self, count: Value, lanes: Value, held: Value, mask: Value) -> Value:
-        """Write those of ``lanes`` for which ``held`` and ``mask`` hold behind ``count`` others; return how many."""
-        b = self.b
-        held = b.insert(ops.Apply("bit_and", (held, mask)), held.type).result
-        self.store(count, b.insert(ops.Compress(lanes, held), lanes.type).result)
-        return b.bit_count(b.insert(ops.LaneReduce("bits", held), uint64).result)
-
-    def iterations(self, count: Value, carried: Sequence[Value], listed: Value) -> list[Value]:
-        """Run the iterations of the list, in order; ``listed`` is the value that the list has."""
-        b, body = self.b, self.condition.found.loop.body
-        k, *params = (Value(v.type, v.hint) for v in (count, *carried))
-        with b.into(Block([k, *params])) as block:
-            cloner = Cloner({**self.mapping, **dict(zip(body.params[1:], params, strict=True))})
-            cloner.mapping[listed] = b.load(self.listed, [k])
-            b.block.ops += [cloner.op(x) for x in body.ops[:-1] if x is not self.condition.item]
-            b.yield_(*map(cloner.value, body.yielded))
-        return list(b.for_(b.constant(0, int32), count, b.constant(1, int32), carried, block))
-
-    # --- vectors ---
-
-    def limited(self, end: Value, begin: Value, most: int) -> Value:
-        """``end - begin``, but ``most`` at most."""
-        b = self.b
-        left = b.sub(b.cast(end, int64), b.cast(begin, int64))
-        return b.cast(b.select(b.lt(left, most), left, b.constant(most, int64)), int32)
-
-    def first_lanes(self, count: Value, width: int) -> Value:
-        """The mask of the first ``count`` of ``width`` lanes."""
-        b, t = self.b, Lanes(int32, width)
-        number = b.insert(ops.Iota(b.constant(0, int32), 1), t).result
-        end = b.insert(ops.Broadcast(count), t).result
-        return b.insert(ops.Apply("lt", (number, end)), Lanes(bool_, width)).result
-
-    def load(self, array: Value, first: Value, mask: Value) -> Value:
-        assert isinstance(mask.type, Lanes)
-        t = Lanes(int32, mask.type.width)
-        return self.b.insert(ops.Load(array, (self.b.insert(ops.Iota(first, 1), t).result,), (mask,)), t).result
-
-    def store(self, first: Value, lanes: Value) -> None:
-        """Write a vector to the list, whose last lanes nobody reads."""
-        b = self.b
-        assert isinstance(lanes.type, Lanes)
-        place = b.insert(ops.Iota(first, 1), lanes.type).result
-        b.insert(ops.Store(self.listed, (place,), lanes, (self.everywhere(lanes.type.width),)))
-
-    def everywhere(self, width: int) -> Value:
-        """The mask of all of ``width`` lanes."""
-        return self.b.insert(ops.ActiveMask(), Lanes(bool_, width)).result
-
 
 class _Part(NamedTuple):
     """A vector of items that follow on each other: the first one, all of them, and which of them are the row's."""
@@ -404,7 +312,7 @@ class _InLine:
     since iterations ask for the condition again.
     """
 
-    def __init__(self, whole: _Filtering, condition: Condition, rows: Rows) -> None:
+    def __init__(self, whole: _Rows, condition: Condition, rows: Rows) -> None:
         self.whole, self.b, self.condition, self.rows = whole, whole.b, condition, rows
         self.last = self._last()
         self.none = self.b.constant(0, int32)

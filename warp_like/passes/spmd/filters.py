@@ -8,7 +8,7 @@ ends a thread there, since what it would not have read may be out of range.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from warp_like.analysis.memory import Memory, Root, analyse, writes
@@ -81,10 +81,36 @@ def find_filters(f: Function, apart: Sequence[int] = ()) -> list[Filter]:
     The arrays at the positions ``apart`` overlap no other argument.
     """
     alone = {Root("parameter", f.params[i]) for i in apart}
-    loops = [o for o in f.body.walk() if isinstance(o, ops.For)]
-    found = [x for x in map(_filter, loops) if x is not None]
+    found = _candidates(f)
     memory = analyse(f) if found else None
-    found = [x for x in found if memory is not None and _may_look_ahead(x, memory, alone)]
+    return _innermost(x for x in found if memory is not None and _may_look_ahead(x, memory, alone))
+
+
+def written_after_looking_ahead(memory: Memory, apart: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return the positions of the arrays that must overlap no other argument for more loops to be of this kind.
+
+    The arrays at the positions ``apart`` are known to overlap none.
+    """
+    params = memory.function.params
+    alone = {Root("parameter", params[i]) for i in apart}
+    needed: dict[Filter, set[Root]] = {}
+    for x in _candidates(memory.function):
+        inside = set(x.loop.body.walk())
+        written = {r for a in memory.accesses if a.op in inside and writes(a) for r in a.roots}
+        more = {r for r in written if r.kind == "parameter"}
+        if _may_look_ahead(x, memory, alone | more):
+            needed[x] = more - alone
+    roots = set().union(*(needed[x] for x in _innermost(needed)))
+    return tuple(i for i, p in enumerate(params) if Root("parameter", p) in roots)
+
+
+def _candidates(f: Function) -> list[Filter]:
+    """The loops of this kind, but for what they do to memory."""
+    return [x for x in map(_filter, (o for o in f.body.walk() if isinstance(o, ops.For))) if x is not None]
+
+
+def _innermost(found: Iterable[Filter]) -> list[Filter]:
+    found = list(found)
     return [x for x in found if not any(y.loop in x.loop.body.walk() for y in found)]
 
 
@@ -214,9 +240,20 @@ def _is_plain(o: Op) -> bool:
     return (o.PURE and not isinstance(o, ops.Tid)) or isinstance(o, (ops.Load, ops.AtAddress, ops.If, ops.Yield))
 
 
-def _may_look_ahead(found: Filter, memory: Memory, alone: Collection[Root]) -> bool:
-    """Whether no iteration changes what the conditions of later ones read; ``alone`` overlap no other memory."""
-    loads = [x for o in needed(found) for x in everything(o) if isinstance(x, ops.Load)]
+def reads_stay(f: Function, found: Filter, loads: Sequence[ops.Load], apart: Sequence[int]) -> bool:
+    """Return whether no iteration changes what ``loads`` read, nor what the conditions of later iterations read.
+
+    The arrays at the positions ``apart`` overlap no other argument.
+    """
+    return _may_look_ahead(found, analyse(f), {Root("parameter", f.params[i]) for i in apart}, loads)
+
+
+def _may_look_ahead(found: Filter, memory: Memory, alone: Collection[Root], others: Sequence[ops.Load] = ()) -> bool:
+    """Whether no iteration changes what the conditions of later ones read; ``alone`` overlap no other memory.
+
+    Nor what ``others`` read.
+    """
+    loads = [*others, *(x for o in needed(found) for x in everything(o) if isinstance(x, ops.Load))]
     read = _roots(memory, loads)
     inside = set(found.loop.body.walk())
     if read is None or any(isinstance(o, (ops.Native, ops.Check, ops.Call)) for o in inside):
@@ -240,4 +277,14 @@ def _is_float(v: Value) -> bool:
     return scalar is not None and scalar.is_float
 
 
-__all__ = ["Filter", "Level", "Rows", "find_filters", "find_rows", "looks_through_rows", "needed"]
+__all__ = [
+    "Filter",
+    "Level",
+    "Rows",
+    "find_filters",
+    "find_rows",
+    "looks_through_rows",
+    "needed",
+    "reads_stay",
+    "written_after_looking_ahead",
+]

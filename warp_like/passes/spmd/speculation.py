@@ -28,6 +28,12 @@ class SpeculatedIndices(LaneBuilder):
         if len(o.results) != 1 or not _is_index(o.result) or self.strides[o.result] is not None:
             return
         match o:
+            case ops.Apply(fn="where", args=(Value(op=ops.Apply(fn="lt", args=(x, zero))), a, b)) if (
+                x is b and ops.is_scalar_constant(zero, 0)
+            ):
+                self.speculate_one_of(o.result, b, a)  # an index that counts from the end where it is negative
+                if self.strides[b] == 1:
+                    self.elsewhere[o.result] = o.args[0]
             case ops.Apply(fn="where", args=(_, a, b)):
                 self.speculate_one_of(o.result, a, b)
             case ops.Apply(fn="min" | "max", args=(a, b)):
@@ -91,7 +97,9 @@ class SpeculatedIndices(LaneBuilder):
         if first is None or any(self.strides[i] != 0 for i in outer):
             return access(given)
         sequence = self.b.insert(ops.Iota(first, 1), self.wide(last.type)).result
-        apart = self.any(self.apply("bit_and", self.mask, self.apply("ne", given[-1], sequence)))
+        other = self.elsewhere.get(last)  # where this holds, they are others: most accesses of a kernel share the test
+        differ = self.apply("ne", given[-1], sequence) if other is None else self.lanes(other)
+        apart = self.any(self.apply("bit_and", self.mask, differ))
         blocks = []
         for at in (given[-1], sequence):
             with self.b.into(Block()) as block:

@@ -42,6 +42,7 @@ class LaneBuilder:
         self.map: dict[Value, Value] = {}  # what stands for a value: its first lane where its stride is known
         self.views: dict[Value, Element] = {}  # views that differ from lane to lane
         self.first: dict[Value, Value] = {}  # what the first lane is if lanes are consecutive, as is speculated
+        self.elsewhere: dict[Value, Value] = {}  # of some of these, in which lanes they are not
         self.used = {v for o in f.body.walk() for v in o.operands()}
         self.slots = {o.slot: self.strides[o.result] for o in find_ops(f.body, ops.Pop)}
         self.b = Emitter(Block())

@@ -74,6 +74,9 @@ class Accesses:
                 yield self._at(o.array, o.indices, o.kind if in_any_order else WRITE)
             case ops.AtomicCas():
                 yield self._at(o.array, o.indices, WRITE)
+            case ops.ContractInMemory():
+                yield from (Access(self.root(v), READ, v, None) for v in (o.x, o.y))
+                yield Access(self.root(o.out), WRITE, o.out, None)
             case ops.NestedArray():
                 yield Access(None, READ, None, None)
             case ops.Native() | ops.Call():

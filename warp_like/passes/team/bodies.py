@@ -2,7 +2,8 @@
 
 Each thread goes over every ``team``-th element, then the block combines what the threads have found. Products only get
 another size of what a thread sums at once, so that all threads have some; their loops are shared out like others
-(``distribute.py``). This is an example for teams of 32 threads.
+(``distribute.py``). Where the target has a matrix unit for a product, it becomes a ``Contract`` instead, and takes in
+the tile that it is added to. This is an example for teams of 32 threads.
 
 Before::
 
@@ -48,7 +49,7 @@ After::
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from warp_like.base.loc import at
 from warp_like.builtins.device import tiles as device
@@ -56,12 +57,14 @@ from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import product
 from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Inline
-from warp_like.builtins.tiles import as_tile, at_number, tile_type
+from warp_like.builtins.tiles import BY_TENSOR_CORES, as_tile, at_number, tile_type
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Mat, Scalar, Tile, bool_, element_count, int32
+from warp_like.ir.rewrite import count_uses
+from warp_like.ir.types import Mat, Scalar, Tile, bfloat16, bool_, element_count, float16, float32, float64, int32
 from warp_like.passes.bodies import body_of
 from warp_like.passes.rewriter import Rewriter, rewrite
+from warp_like.passes.team.units import UNITS, share_of
 
 MOST_IN_REGISTERS = 16
 """The most components of elements of which each thread combines its own: larger ones may lie in memory."""
@@ -74,17 +77,36 @@ SIZES = ((8, 8), (8, 4), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 2), (1, 1))
 """The rows and columns of a product that a thread may sum at once, best first."""
 
 
-def expand_together(f: Function, team: int) -> Function:
-    """Put the bodies for ``team`` threads in the place of calls, in place."""
-    return rewrite(f, _Expander(team))
+PRODUCTS = {
+    "_tile_product": (False, False),
+    "_tile_product_nt": (False, True),
+    "_tile_product_tn": (True, False),
+}
+"""The products of tiles, and whether each of their factors stands for its transpose."""
+
+
+def expand_together(f: Function, team: int, units: Sequence[str] = ()) -> Function:
+    """Put the bodies for ``team`` threads in the place of calls, in place; the target has these matrix ``units``."""
+    return rewrite(f, _Expander(f, team, units))
 
 
 class _Expander(Rewriter):
-    def __init__(self, team: int) -> None:
+    """Puts the bodies in place.
+
+    Attributes:
+        contracted: The products that matrix units compute, with the products that they were.
+    """
+
+    def __init__(self, f: Function, team: int, units: Sequence[str]) -> None:
         super().__init__()
         self.bodies = _bodies(team)
+        self.team, self.units = team, units
+        self.uses = count_uses(f.body) if units else {}
+        self.contracted: dict[Value, Value] = {}
 
     def visit(self, o: Op) -> None:
+        if isinstance(o, ops.Apply) and self.units and self.contract(o):
+            return
         body = self.bodies.get(o.fn) if isinstance(o, ops.Apply) else None
         if body is None:
             super().visit(o)
@@ -95,6 +117,57 @@ class _Expander(Rewriter):
             return
         with at(o.loc):
             self.replace(o, [body(self.b, *o.args)])
+
+    # --- matrix units ---
+
+    def contract(self, o: ops.Apply) -> bool:
+        """Let a matrix unit compute ``o``, if it is a product for one, or adds to one that was computed just before."""
+        with at(o.loc):
+            if o.fn == "add":
+                made = self.added(o)
+            else:
+                name = o.fn.removesuffix(BY_TENSOR_CORES)
+                made = self.product(o, PRODUCTS[name], o.fn != name) if name in PRODUCTS else None
+        if made is not None:
+            self.replace(o, [made])
+        return made is not None
+
+    def product(self, o: ops.Apply, turned: tuple[bool, bool], is_asked: bool) -> Value | None:
+        """The product by a matrix unit, if there is one: that of 16-bit floats only where it ``is_asked`` for."""
+        x, y = (_before_widening(v) if is_asked else v for v in o.args)
+        unit = str(tile_type(x).dtype)
+        if unit not in self.units or tile_type(y).dtype != tile_type(x).dtype:
+            return None
+        if not (is_asked or UNITS[unit].rounds_to_nearest):
+            return None
+        m, n = tile_type(o.result).shape
+        depth = tile_type(x).shape[0 if turned[0] else 1]
+        if share_of(unit, (m, depth, n), self.team) is None:
+            return None
+        result = tile_type(o.result)
+        wide = Tile(result.shape, float32) if tile_type(x).dtype == result.dtype != float64 else result
+        made = self.b.insert(ops.Contract(x, y, (), unit, *turned), wide).result
+        if wide == result:
+            self.contracted[made] = o.result
+        return self.b.cast(made, result)
+
+    def added(self, o: ops.Apply) -> Value | None:
+        """``o``, whose operands are tiles, as a product that adds to one of them: if it is used nowhere else."""
+        for tile, found in (o.args, o.args[::-1]):
+            whole, p = self.contracted.get(found), found.op
+            if whole is None or self.uses[whole] != 1 or p not in self.b.block.ops or tile.type != found.type:
+                continue
+            assert isinstance(p, ops.Contract)
+            fused = ops.Contract(p.x, p.y, (tile,), p.unit, p.turned_x, p.turned_y)
+            return self.b.insert(fused, found.type).result
+        return None
+
+
+def _before_widening(v: Value) -> Value:
+    """The tile of floats of 16 bits that ``v`` is in float32; ``v`` if it is none."""
+    o = v.op
+    is_wide = isinstance(o, ops.Cast) and tile_type(v).dtype == float32
+    return o.x if is_wide and isinstance(o, ops.Cast) and tile_type(o.x).dtype in (float16, bfloat16) else v
 
 
 def _bodies(team: int) -> dict[str, Body]:
@@ -121,9 +194,11 @@ def _bodies(team: int) -> dict[str, Body]:
         "tile_min": extreme("min"),
         "tile_max": extreme("max"),
         **_ALGEBRA,
-        "_tile_product": in_float32(_product(team, turned_x=False, turned_y=False)),
-        "_tile_product_nt": in_float32(_product(team, turned_x=False, turned_y=True)),
-        "_tile_product_tn": in_float32(_product(team, turned_x=True, turned_y=False)),
+        **{
+            f"{name}{end}": in_float32(_product(team, turned_x=turned_x, turned_y=turned_y))
+            for name, (turned_x, turned_y) in PRODUCTS.items()
+            for end in ("", BY_TENSOR_CORES)
+        },
     }
 
 

@@ -26,13 +26,15 @@ class How(enum.Enum):
     SHARED = "each thread does a part of the iterations"
     INSIDE = "all threads go into it; the ops in it have ways of their own"
     MEETING = "the threads meet"
+    PRODUCT = "each warp does a part of a product, by its matrix unit"
 
 
 class Touch(NamedTuple):
     """What threads of the team do to a root.
 
-    ``who`` is ``one`` (the first thread), ``all`` or ``any``, or ``own`` with a width: thread ``e % team`` touches
-    the elements from ``width * e`` to before ``width * (e + 1)``.
+    ``who`` is ``one`` (the first thread), ``all`` or ``any``, or a width: thread ``e % team`` touches the elements from
+    ``width * e`` to before ``width * (e + 1)``. Other words name a product: of its elements each thread touches those
+    that its lane gets.
     """
 
     root: Root
@@ -94,11 +96,13 @@ class Plan:
 
     def _way(self, o: Op) -> How:
         lower = cooperative(o)
+        if isinstance(o, ops.ContractInMemory):
+            return How.PRODUCT
         if isinstance(o, ops.Barrier) or (lower is not None and lower.meets):
             return How.MEETING
         inside = list(everything(o))[1:]
         ways = {self.how[x] for x in inside if x in self.how}
-        if ways & {How.SHARED, How.MEETING} or any(isinstance(x, (ops.Push, ops.Pop)) for x in inside):
+        if ways & {How.SHARED, How.MEETING, How.PRODUCT} or any(isinstance(x, (ops.Push, ops.Pop)) for x in inside):
             return How.INSIDE
         if self._differs(o):
             self._of_thread.update(o.results)
@@ -137,6 +141,10 @@ class Plan:
                 for x in r.ops:
                     yield from self.touches[x]
             return
+        if isinstance(o, ops.ContractInMemory):
+            yield from (Touch(self.accesses.root(v), READ, "any") for v in (o.x, o.y))
+            yield self.of_sums(o)
+            return
         inside = defined_in(o)
         found = [a for a in self.accesses.of(o) if a.root is None or a.root not in inside]
         if how is How.SHARED:
@@ -144,6 +152,11 @@ class Plan:
         else:
             who = "one" if how is How.ONE else "all"
             yield from (Touch(a.root, a.kind, who) for a in found)
+
+    def of_sums(self, o: ops.ContractInMemory) -> Touch:
+        """Return what threads do to the tile that holds the sums of a product."""
+        rows, _, columns = o.extents
+        return Touch(self.accesses.root(o.out), WRITE, f"{o.unit} {rows} x {columns}")
 
     def _of_nest(self, nest: Nest, found: list[Access]) -> Iterator[Touch]:
         for root in {a.root for a in found}:

@@ -26,7 +26,10 @@ from warp_like.passes.uniform import cooperative
 MOST = 1 << 24
 """The most elements of a nest that is shared out."""
 
-ORDERED = (ops.Push, ops.Pop, ops.Barrier, ops.Native, ops.Print, ops.AtomicCas, ops.Breakpoint, ops.Call)
+ORDERED = (
+    *(ops.Push, ops.Pop, ops.Barrier, ops.Native, ops.Print, ops.AtomicCas, ops.Breakpoint, ops.Call),
+    ops.ContractInMemory,
+)
 """Ops that have an order with others of their kind, or that all threads come to."""
 
 

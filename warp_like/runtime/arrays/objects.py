@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warp_like import _native
+from warp_like.base.warn import warn
 from warp_like.ir import types as ir
 from warp_like.ir.objects import DESCRIPTORS, NAMES, mark_of
 from warp_like.runtime.arrays.array import array, new_array
@@ -340,14 +341,36 @@ def _shown(effects: Effects, args: Sequence[Any]) -> Iterator[None]:
 
 
 _NOTHING_TO_SHOW: Lock = contextlib.nullcontext()
+_hiding = threading.local()
 
 
 def gradients_shown(effects: Effects, args: Sequence[Any]) -> Lock:
     """Show the objects that an adjoint launch queries where gradients are, while it runs.
 
-    Afterwards none is there: adjoints that JAX and ``wp.autograd`` run have no gradients for objects.
+    Afterwards none is there: adjoints that operators and ``wp.autograd`` run have no gradients for objects.
     """
-    return _shown(effects, args) if effects.objects else _NOTHING_TO_SHOW
+    hidden = not effects.objects or getattr(_hiding, "on", False)
+    return _NOTHING_TO_SHOW if hidden else _shown(effects, args)
+
+
+@contextlib.contextmanager
+def gradients_hidden() -> Iterator[None]:
+    """Let no adjoint of this thread show gradients of objects."""
+    before, _hiding.on = getattr(_hiding, "on", False), True
+    try:
+        yield
+    finally:
+        _hiding.on = before
+
+
+def warn_of_gradients(effects: Effects, args: Sequence[Any], what: str) -> None:
+    """Warn where an object that a launch queries has gradients, to which its adjoint is not going to add."""
+    if not effects.objects:
+        return
+    for d in _queried(effects, args):
+        if any(a.requires_grad for a in d.graded.values()):
+            warn(f"{what}: no gradient passes to the {NAMES[d.kind]} that it queries; record the launch on a wp.Tape")
+            return
 
 
 @contextlib.contextmanager

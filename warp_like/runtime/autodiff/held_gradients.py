@@ -37,7 +37,7 @@ class HeldGradients:
         """
         gradients = [g for a in updated(launches) if (g := a.grad) is not None and g.size]
         own = [g for a, _ in starts if (g := a.grad) is not None]
-        given = [(a, _kept(seed, [*gradients, *own])) for a, seed in starts]
+        given = [(a, unchanged(seed, [*gradients, *own])) for a, seed in starts]
         for g in own:
             g.zero_()
         for g in gradients:
@@ -76,7 +76,8 @@ def _inside(r: Record, places: Sequence[tuple[int, str]]) -> Iterator[array]:
     return (a for i, path in places for a in nested.arrays_at(r.args[i], path))
 
 
-def _kept(seed: array | float, gradients: Sequence[array]) -> array | float:
+def unchanged(seed: array | float, gradients: Sequence[array]) -> array | float:
+    """Return an adjoint to start from, as it is now, where ``gradients`` are about to change."""
     if isinstance(seed, array) and any(share_memory(seed, g) for g in gradients):
         return clone(seed, requires_grad=False)
     return seed

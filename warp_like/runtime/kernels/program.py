@@ -46,7 +46,8 @@ class DispatcherSpec(Frozen):
     Attributes:
         name: The kernel's name.
         params: For each parameter of the entry point its name, ``ParamKind``, type code and dimensions, what it is for
-            (``ParamFlag``), the class of values, and the spans of additions to it (``Effects.spans``).
+            (``ParamFlag``), the class of values, and of arrays where additions to it go (``Effects.spans`` and
+            ``ahead``).
         on_error: What makes an exception of an error that compiled code has recorded.
         device: What it launches on.
         place: The number of that device (``Device.place``).
@@ -67,6 +68,7 @@ class DispatcherSpec(Frozen):
         deterministic: Whether launches give the same bits whatever the number of threads.
         no_overlap: Whether an array that it writes may overlap no other one (``Effects.no_overlap``).
         fusible: Whether other launches may run between its threads (``Effects.fusible``).
+        self_contained: Whether it reaches memory through its array parameters alone (``Effects.self_contained``).
     """
 
     name: str
@@ -89,6 +91,7 @@ class DispatcherSpec(Frozen):
     deterministic: bool = False
     no_overlap: bool = False
     fusible: bool = False
+    self_contained: bool = False
 
 
 class Program:
@@ -108,6 +111,7 @@ class Program:
         shares_indices: Whether it is for grids of more dimensions than the kernel asks for indices, so that several
             threads have the same.
         again: For forward mode twice, the positions of what has tangents in the second; see ``Signature``.
+        extents: How many of the grid's first extents may exceed 1; 0 where all may.
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class Program:
         alone: bool = False,
         shares_indices: bool = False,
         again: tuple[int, ...] | None = None,
+        extents: int = 0,
     ) -> None:
         self.kernel = kernel
         self.device = device or get_device("cpu")
@@ -131,6 +136,7 @@ class Program:
         self.alone = alone
         self.shares_indices = shares_indices
         self.again = again
+        self.extents = extents
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # with ``max_threads``, where blocks have threads
@@ -198,7 +204,16 @@ class Program:
         return self.facts.schedule.tid_ndim
 
     def over(self, dims: tuple[int, ...]) -> Program:
-        """Return the program for a grid: this one, or that for grids in which several threads have the same indices."""
+        """Return the program for a grid: this one, or that for grids in which several threads have the same indices.
+
+        Where the last extents are 1, as those of blocks of one thread are, a program knows that, and that these indices
+        are 0: the others then name a thread.
+        """
+        asked = self.types, self.wrt, self.same, self.tangent, self.device, self.alone
+        if self.extents:
+            return self.kernel.program(*asked).over(dims)
+        if extents := self._extents(dims):
+            return self.kernel.program(*asked, extents=extents)
         shares = False
         if len(dims) > 1 and math.prod(dims) > 1:
             if dims[0] > self.most_narrow and not self.artifacts:
@@ -206,8 +221,21 @@ class Program:
             shares = math.prod(dims[self.tid_ndim :]) > 1
         if shares == self.shares_indices:
             return self
-        asked = self.types, self.wrt, self.same, self.tangent, self.device, self.alone
         return self.kernel.program(*asked, shares_indices=shares)
+
+    def _extents(self, dims: tuple[int, ...]) -> int:
+        """How many extents of a grid may exceed 1 where the kernel may ask for further indices; 0 where that is open.
+
+        A kernel on tiles may ask for the index in its block of one thread, which is no dimension of the grid.
+        """
+        kernel = self.kernel
+        is_primal = self.wrt is None and self.tangent is None and not self.saves_results
+        if not is_primal or not self.device.is_cpu or kernel.cpu_block_dim > 1 or math.prod(dims) < 2:
+            return 0
+        last = max(n for n, extent in enumerate(dims, 1) if extent > 1)
+        if kernel.works_on_tiles:
+            return last
+        return last if last < len(dims) and last < self.tid_ndim else 0
 
     def require(self, *, contiguous: bool, wide: bool, sums: bool = False) -> _native.Dispatcher:
         """Return the dispatcher with the variant installed.
@@ -237,7 +265,7 @@ class Program:
         options = self.kernel.compile_options()
         return Signature(
             self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, self.again, self.alone,
-            saves_results=self.saves_results, shares_indices=self.shares_indices,
+            saves_results=self.saves_results, shares_indices=self.shares_indices, extents=self.extents,
         )  # fmt: skip
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
@@ -267,6 +295,7 @@ class Program:
             deterministic=bool(self.kernel.option("deterministic")),
             no_overlap=effects.no_overlap,
             fusible=effects.fusible and not self.shares_indices,
+            self_contained=effects.self_contained,
         )
         return _native.Dispatcher(spec)
 
@@ -278,7 +307,8 @@ class Program:
             flags = _flags(effects, i, t)
             if isinstance(t, Array):
                 flags |= ParamFlag.OPTIONAL if self._may_be_none(i, of, effects) else 0
-                yield name, ParamKind.ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(effects.spans).get(i)
+                spans, ahead = dict(effects.spans).get(i), dict(effects.ahead).get(i, 0)
+                yield name, ParamKind.ARRAY, type_code(t.dtype), t.ndim, flags, None, spans, ahead
             elif isinstance(t, Scalar):
                 yield name, ParamKind.SCALAR, type_code(t), 0, flags, None, None
             else:
@@ -371,6 +401,8 @@ def _flags(effects: Effects, position: int, t: Type) -> int:
         flags |= ParamFlag.READS
     if position in effects.own:
         flags |= ParamFlag.OWN
+    if position in effects.apart:
+        flags |= ParamFlag.APART
     kinds = [kind for at, kind in effects.objects if at == position]
     flags |= (kinds[0] if len(kinds) == 1 else ObjectKind.ANY if kinds else 0) << OBJECT_KIND_BIT
     return flags | ParamFlag.TAKES if position in effects.takes else flags
