@@ -10,18 +10,18 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from warp_like.analysis.intervals import type_range
 from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
-from warp_like.backend.llvm import lane_partials, lanes, memory, neighbours
+from warp_like.backend.llvm import lane_partials, lanes, memory, neighbours, runtime_calls
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.async_copies import async_copy, await_copies
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.consecutive import ConsecutiveAccess
+from warp_like.backend.llvm.control_flow import lower_for, lower_if, lower_while
 from warp_like.backend.llvm.cuda import Stack
 from warp_like.backend.llvm.indexed import Slots, known_inside
 from warp_like.backend.llvm.instructions import apply_builtin
@@ -38,9 +38,6 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import is_counted_from_end
 from warp_like.ir.types import Array, Lanes, Scalar, int32, int64
-
-if TYPE_CHECKING:
-    from warp_like.backend.llvm.runtime_calls import Number
 
 _OfLanes = ops.Load | ops.Store | ops.Atomic | ops.LoadConsecutive | ops.StoreConsecutive
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
@@ -213,22 +210,7 @@ class Lowering:
             self.bind(v, rep.with_parts(parts) if isinstance(rep, ArrayRef) else parts)
             at_ += n
 
-    # --- control flow, which many kernels lack ---
-
-    def _if_(self, o: ops.If) -> None:
-        from warp_like.backend.llvm.control_flow import lower_if
-
-        lower_if(self, o)
-
-    def _for_(self, o: ops.For) -> None:
-        from warp_like.backend.llvm.control_flow import lower_for
-
-        lower_for(self, o)
-
-    def _while_(self, o: ops.While) -> None:
-        from warp_like.backend.llvm.control_flow import lower_while
-
-        lower_while(self, o)
+    _if_, _for_, _while_ = lower_if, lower_for, lower_while
 
     # --- memory ---
 
@@ -258,13 +240,11 @@ class Lowering:
         text = f"index {where} is out of range for {_array_name(array)} of shape {of}"
         self._leave_unless(ok, "index", text, [(int64, x) for x in (*indices, *shape)])
 
-    def _leave_unless(self, ok: str, kind: str, text: str, values: Sequence[Number]) -> None:
+    def _leave_unless(self, ok: str, kind: str, text: str, values: Sequence[runtime_calls.Number]) -> None:
         w = self.w
         good, bad = w.label("good"), w.label("bad")
         w.branch(ok, good, bad, likely=True)
         w.start(bad)
-        from warp_like.backend.llvm import runtime_calls
-
         runtime_calls.leave(w, kind, text, values, self.thread())
         w.start(good)
 
@@ -399,14 +379,14 @@ class Lowering:
 
     def _add_product(self, o: ops.Apply, product: Value, other: Value, subtracts: bool) -> None:
         scalars = [t for t, _ in leaves(o.result.type)]
-        from warp_like.backend.llvm.summed_products import multiply_add
+        from warp_like.backend.llvm import summed_products
 
         parts = zip(scalars, *self.factors(product), self.scalars(other), strict=True)
         made = []
         for t, a, b, c in parts:
             assert isinstance(t, LaneScalar)
             factor = self.w.op(f"fneg {register_type(t)} {a}") if subtracts else a
-            made.append(multiply_add(self.w, t, factor, b, c))
+            made.append(summed_products.multiply_add(self.w, t, factor, b, c))
         self.bind(o.result, tuple(made))
 
     def factors(self, product: Value) -> list[tuple[str, ...]]:
@@ -548,8 +528,6 @@ class Lowering:
         self.bind(o.result, (self.w.op(f"ptrtoint {memory.pointer(self.w, ref)} {ref.data} to i64"),))
 
     def _is_live(self, o: ops.IsLive) -> None:
-        from warp_like.backend.llvm import runtime_calls
-
         self.bind(o.result, (runtime_calls.is_live(self.w, self.scalar(o.id), o.kind),))
 
     def _load(self, o: ops.Load) -> None:
@@ -638,8 +616,6 @@ class Lowering:
     _native = call_function
 
     def _print(self, o: ops.Print) -> None:
-        from warp_like.backend.llvm import runtime_calls
-
         runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args], o.formats)
 
     def _check(self, o: ops.Check) -> None:
@@ -647,20 +623,14 @@ class Lowering:
         self._leave_unless(self.scalar(o.ok), o.kind, o.text, values)
 
     def _breakpoint(self, o: ops.Breakpoint) -> None:
-        from warp_like.backend.llvm import runtime_calls
-
         runtime_calls.breakpoint_(self.w)
 
     def _push(self, o: ops.Push) -> None:
-        from warp_like.backend.llvm import runtime_calls
-
         push = functools.partial(runtime_calls.push, self.w) if self._stack is None else self._stack.push
         push(o.value.type, self.scalars(o.value))
 
     def _pop(self, o: ops.Pop) -> None:
         t = o.result.type
-        from warp_like.backend.llvm import runtime_calls
-
         self.bind(o.result, runtime_calls.pop(self.w, t) if self._stack is None else self._stack.pop(t))
 
 
