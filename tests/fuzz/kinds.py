@@ -67,6 +67,7 @@ CHECKS = {
     "loops": "tests.passes.spmd.random_loops:check",
     "joined": "tests.passes.spmd.random_rows:check",
     "blocks": "tests.passes.random_blocks:check",
+    "tile_loops": "tests.runtime.cuda.random_tile_loops:check",
     "matrices": "tests.sparse.random_matrices:check",
 }
 KNOWN: dict[str, str] = {

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import seeds
+from tests.runtime.cuda import random_tile_loops
 from tests.runtime.cuda.test_products_of_tiles import binaries
 from tests.runtime.cuda.test_tile_kernels import forget, teams
 from warp_like.passes.team.distribute import _Distributor
@@ -130,6 +132,11 @@ def test_loops_that_copy(device: str, n: int) -> None:
         u += a[k : k + 16] + a[k + 1 : k + 17][::-1]
         u += a[2 * k : 2 * k + 16] if n > k else a[k + 1 : k + 17]
     np.testing.assert_array_equal(out.numpy(), [t[::-1], u[::-1]])
+
+
+@pytest.mark.parametrize("seed", seeds(20, few=0))
+def test_random_kernels(device: str, seed: int) -> None:
+    made.append(random_tile_loops.compare(seed, device))
 
 
 def result(device: str) -> np.ndarray:
