@@ -13,13 +13,14 @@ import warp_like as wp
 from tests.frontend.support import build, define
 from tests.fuzz import derivatives
 from tests.fuzz.arguments import Hosted
+from tests.fuzz.forced import forced
 from tests.fuzz.program import Choices, Program, differs, settled
 from tests.fuzz.scalars import Faults, InvalidProgram
 from tests.guarded import Moved, guarded
 
 ALWAYS = {"fuse_fp": False, "cache_kernels": False}
 """The oracle rounds after each operation."""
-BESIDE = ("device", "guarded")
+BESIDE = ("device", "guarded", "forced")
 """The settings that are none of ``wp.config``."""
 CLOSE = 1e-9
 """How close the values of programs with gradients are, which call functions like the sine."""
@@ -43,7 +44,7 @@ class Finding:
 
 @contextlib.contextmanager
 def configured(setting: dict[str, Any]) -> Iterator[None]:
-    """Let ``wp.config`` have these values, launches run on the device, and new arrays lie at protected pages."""
+    """Let ``wp.config`` have these values, launches run on the device, arrays lie at protected pages, and so on."""
     names = {n: x for n, x in {**ALWAYS, **setting}.items() if n not in BESIDE}
     with contextlib.ExitStack() as stack:
         for name, value in names.items():
@@ -53,6 +54,8 @@ def configured(setting: dict[str, Any]) -> Iterator[None]:
             from tests.on_device import on_device
 
             stack.enter_context(on_device("emulated"))
+        if setting.get("forced"):
+            stack.enter_context(forced())
         if "guarded" in setting:
             stack.enter_context(guarded(setting["guarded"]))
         yield
@@ -90,6 +93,8 @@ def check(program: Program) -> Finding | None:
     names = define(program.source, eager=True, Any=Any)
     for setting in program.settings:
         with configured({**program.configuration, **setting}):
+            if setting.get("forced"):  # kernels have no code yet
+                names = define(program.source, eager=True, Any=Any)
             for turn, right in enumerate(wanted):
                 found = _checked(program, names, setting, turn, right)
                 if found is not None:

@@ -65,6 +65,7 @@ CHECKS = {
     "textures": "tests.runtime.geometry.random_texture_tapes:check",
     "halos": "tests.passes.random_halos:check",
     "loops": "tests.passes.spmd.random_loops:check",
+    "neighbours": "tests.passes.spmd.random_neighbours:check",
     "joined": "tests.passes.spmd.random_rows:check",
     "blocks": "tests.passes.random_blocks:check",
     "tile_loops": "tests.runtime.cuda.random_tile_loops:check",
@@ -84,13 +85,16 @@ ALLOWED = frozenset(KNOWN) - WRONG
 
 
 def generated(kind: str, seed: int, known: frozenset[str] = ALLOWED) -> Program:
-    """A program of a kind; under most settings its arrays begin or end at protected pages."""
+    """A program of a kind; mostly its arrays lie at protected pages, under some settings thresholds are ``forced``."""
     program = GENERATORS[kind](seed, known)
     edges = [None, "end", "begin"]
 
     def guarded(number: int, setting: dict[str, Any]) -> dict[str, Any]:
         edge = edges[(seed + number) % 3]
-        return setting if edge is None or not IS_SUPPORTED or "device" in setting else {**setting, "guarded": edge}
+        if "device" in setting:
+            return setting
+        low = {"forced": True} if (seed // 3 + number) % 4 == 3 else {}
+        return {**setting, **low, **({"guarded": edge} if edge is not None and IS_SUPPORTED else {})}
 
     return dataclasses.replace(program, settings=tuple(guarded(k, s) for k, s in enumerate(program.settings)))
 

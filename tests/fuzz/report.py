@@ -150,7 +150,8 @@ def reproducer(program: Program, finding: Finding) -> str:
 
 def _checked_launch(program: Program, finding: Finding, turn: int) -> str:
     right = by_oracle(program, turn)
-    if "second" in finding.kind or "guarded" in (finding.setting or program.settings[0]):
+    setting = finding.setting or program.settings[0]
+    if "second" in finding.kind or not {"guarded", "forced"}.isdisjoint(setting):
         return SECOND.format(program=program)
     if "derivative" in finding.kind or (program.gradients and finding.kind.startswith("raises")):
         from tests.fuzz import derivatives

@@ -10,8 +10,8 @@ import warp_like as wp
 from tests.interpreter import run
 from tests.ir_builder import branch, loop, start, tid, while_
 from tests.lane_interpreter import run_lanes
-from tests.long_tail import tail
-from tests.passes.spmd import random_filters
+from tests.long_tail import seeds, tail
+from tests.passes.spmd import random_filters, random_neighbours
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
@@ -419,6 +419,11 @@ def test_rows_that_are_found_early(kind: str) -> None:
 def test_random_loops(seed: int) -> None:
     for k in range(seed, seed + 4):
         random_filters.check(k, compiled=seed > 0)
+
+
+@pytest.mark.parametrize("seed", seeds(300, few=3))
+def test_random_neighbours(seed: int) -> None:
+    random_neighbours.check(seed)
 
 
 def test_extreme_radii() -> None:
