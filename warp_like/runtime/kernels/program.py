@@ -234,7 +234,7 @@ class Program:
             return 0
         last = max(n for n, extent in enumerate(dims, 1) if extent > 1)
         if kernel.works_on_tiles:
-            return last
+            return last if last == 1 or last <= self.tid_ndim else 0  # of further extents, threads share indices
         return last if last < len(dims) and last < self.tid_ndim else 0
 
     def require(self, *, contiguous: bool, wide: bool, sums: bool = False) -> _native.Dispatcher:
