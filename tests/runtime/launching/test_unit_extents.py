@@ -143,3 +143,17 @@ def test_recorded_launches_and_graphs_follow_their_grid():
     wp.capture_launch(capture.graph)
     assert (y.numpy()[:, 0] == 1 + 1 + 3 + 1 + 2).all()
     assert (y.numpy()[:, 1:] == 1 + 3).all()
+
+
+@pytest.mark.parametrize("dims", [(3,), (3, 1), (1, 3), (2, 3), (3, 1, 2), (2, 1, 3, 1)], ids=str)
+def test_blocks_that_share_indices(dims):
+    @wp.kernel
+    def tiles(y: wp.array(dtype=int)):
+        i = wp.tid()
+        wp.atomic_add(y, i, wp.tile_sum(wp.tile_ones(shape=4, dtype=int))[0])
+
+    y = wp.zeros(4, dtype=int)
+    for launch in (wp.launch, wp.launch_tiled):
+        y.zero_()
+        launch(tiles, dim=dims, inputs=[y], block_dim=1)
+        np.testing.assert_array_equal(y.numpy(), [4 * math.prod(dims[1:]) * (i < dims[0]) for i in range(4)])

@@ -235,7 +235,7 @@ class Program:
         while dims[last - 1] == 1:
             last -= 1
         if self._works_on_tiles:
-            return last
+            return last if last == 1 or last <= self.tid_ndim else 0  # of further extents, threads share indices
         return last if last < len(dims) and last < self.tid_ndim else 0
 
     @functools.cached_property
