@@ -2,28 +2,29 @@
 //
 // Nodes lie in preorder. An inner node is followed by its first child; the node after its subtree is its `skip`. So a
 // walk needs no stack: it goes on with the next node where a node's box is met, and with its skip where it is not.
-// Splits by the surface area heuristic follow Wald (2007), "On fast Construction of SAH-based Bounding Volume
-// Hierarchies". The top of a tree is split on one thread, the subtrees below on all.
+//
+// All threads split the top of a tree, one level after the other, in pieces of its ranges (`tree_split.h`). Then each
+// takes one subtree after the other. The tree does not depend on how many threads there are.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #include "algorithms.h"
 #include "bvh.h"
 #include "parallel.h"
+#include "platform.h"
+#include "tree_split.h"
 
 namespace wl {
 
 namespace {
 
-constexpr int kBins = 16;
-constexpr int kTasks = 128;             // about as many subtrees are built side by side
-constexpr int kUnbalanced = 48;         // from this depth on ranges are halved, so that the depth is bounded
-enum : int { kSah, kMedian, kMorton };  // as Python numbers them
+constexpr int64_t kLeastPiece = 8192, kMostPieces = 256;  // of the items
+constexpr int64_t kLeastSubtree = 4096;                   // items
+constexpr int64_t kSubtrees = 16;                         // for each thread, at least, of a large tree
+constexpr double kItemNs = 5;                             // what a thread takes for an item at least, in a step
 
 BinaryNode node_of(const Box& box, int64_t skip, int64_t first) {
     BinaryNode made{};
@@ -32,29 +33,22 @@ BinaryNode node_of(const Box& box, int64_t skip, int64_t first) {
     return made;
 }
 
-struct Item {
-    Box box;  // here, since boxes are looked at in the order of items
-    Four center;
-    int32_t index;
-    uint32_t code;
-};
-
 // What a tree is built of: item `i` is the box from `lowers[3 * i]` to `uppers[3 * i]`.
 struct Input {
     const float* lowers;
     const float* uppers;
+    const int32_t* groups;  // null: none
+    int64_t count;
     int method;
     int64_t leaf_size;
-
-    Box box(int32_t i) const {
-        Box b;
-        b.add(three(lowers + 3 * int64_t{i}), three(uppers + 3 * int64_t{i}));
-        return b;
-    }
 };
 
-// A number to sort and bin by; what is none counts as 0.
-float finite(float x) { return std::isnan(x) ? 0.0f : std::clamp(x, -1e30f, 1e30f); }
+// What is written: the items in the order of the leaves, and the nodes.
+struct Output {
+    int32_t* order;
+    float* boxes;  // both corners of each
+    BinaryNode* nodes;
+};
 
 uint32_t spread(uint32_t x) {  // 10 bits, two zeros between each
     x = (x | (x << 16)) & 0x030000FF;
@@ -63,136 +57,39 @@ uint32_t spread(uint32_t x) {  // 10 bits, two zeros between each
     return (x | (x << 2)) & 0x09249249;
 }
 
-class Builder {
+uint32_t code_of(Four center, const Box& centers) {
+    uint32_t code = 0;
+    for (int k = 0; k < 3; ++k) {
+        const float size = centers.upper[k] - centers.lower[k];
+        const float x = size > 0 ? (center[k] - centers.lower[k]) / size * 1024.0f : 0.0f;
+        code |= spread(static_cast<uint32_t>(std::clamp(x, 0.0f, 1023.0f))) << k;
+    }
+    return code;
+}
+
+// A buffer of items that are not written yet, so that the threads which write them share its page faults.
+class Items {
   public:
-    Builder(const Input& input, Item* items) : in_(input), items_(items) {}
-
-    // Where to split the items [begin, end), at least two, which it orders.
-    int64_t split(int64_t begin, int64_t end, int depth) const {
-        if (in_.method == kMorton) return split_codes(begin, end);
-        Box centers;
-        for (int64_t i = begin; i < end; ++i) centers.add(items_[i].center, items_[i].center);
-        int axis = 0;
-        for (int k = 1; k < 3; ++k) {
-            if (extent(centers, k) > extent(centers, axis)) axis = k;
-        }
-        if (extent(centers, axis) > 0) {
-            const int64_t found = in_.method == kSah && depth < kUnbalanced ? split_binned(begin, end, centers) : -1;
-            if (found > 0) return found;
-            const int64_t middle = begin + (end - begin) / 2;
-            std::nth_element(items_ + begin, items_ + middle, items_ + end, [axis](const Item& a, const Item& b) {
-                return a.center[axis] != b.center[axis] ? a.center[axis] < b.center[axis] : a.index < b.index;
-            });
-            return middle;
-        }
-        return begin + (end - begin) / 2;
+    explicit Items(int64_t count) {
+        const size_t bytes = static_cast<size_t>(count) * sizeof(Item);
+        items_.reset(static_cast<Item*>(allocate_aligned(bytes, kAlignment)));
+        if (items_) prefer_large_pages(items_.get(), bytes);
     }
-
-    // Appends the subtree of [begin, end) to `nodes`, whose skips count from the start of `nodes`.
-    void build(int64_t begin, int64_t end, int depth, std::vector<BinaryNode>& nodes) const {
-        const size_t at = nodes.size();
-        nodes.emplace_back();
-        if (end - begin <= in_.leaf_size) {
-            nodes[at] = node_of(boxes(begin, end), end - begin, begin);
-            return;
-        }
-        const int64_t middle = split(begin, end, depth);
-        build(begin, middle, depth + 1, nodes);
-        const size_t right = nodes.size();
-        build(middle, end, depth + 1, nodes);
-        Box box = box_of(nodes[at + 1]);
-        box.add(box_of(nodes[right]));
-        nodes[at] = node_of(box, static_cast<int64_t>(nodes.size()), -1);
-    }
+    Item* get() const { return items_.get(); }
 
   private:
-    static float extent(const Box& b, int axis) { return b.upper[axis] - b.lower[axis]; }
-
-    Box boxes(int64_t begin, int64_t end) const {
-        Box b;
-        for (int64_t i = begin; i < end; ++i) b.add(items_[i].box);
-        return b;
-    }
-
-    // The bins of an item along each axis.
-    struct Bins {
-        Four low, scale;
-        int last;
-
-        Bins(const Box& centers, int64_t items) : low(centers.lower) {
-            last = static_cast<int>(std::min<int64_t>(kBins, items + 2)) - 1;
-            for (int k = 0; k < 4; ++k) {
-                const float size = k < 3 ? extent(centers, k) : 0;
-                scale[k] = size > 0 ? static_cast<float>(last + 1) / size : 0;
-            }
-        }
-        Four of(const Item& item) const {
-            return least(most((item.center - low) * scale, four(0)), four(static_cast<float>(last)));
-        }
-        int of(const Item& item, int axis) const { return static_cast<int>(of(item)[axis]); }
+    struct Free {
+        void operator()(Item* p) const { free_aligned(p); }
     };
-
-    int64_t split_binned(int64_t begin, int64_t end, const Box& centers) const {
-        const Bins bins(centers, end - begin);
-        Box box[3][kBins];
-        int64_t count[3][kBins] = {};
-        for (int64_t i = begin; i < end; ++i) {
-            const Item& item = items_[i];
-            const Four at = bins.of(item);
-            for (int axis = 0; axis < 3; ++axis) {
-                const int b = static_cast<int>(at[axis]);
-                box[axis][b].add(item.box);
-                ++count[axis][b];
-            }
-        }
-        float best = kInfinity;
-        int best_axis = -1, best_bin = 0;
-        for (int axis = 0; axis < 3; ++axis) {
-            if (!(bins.scale[axis] > 0)) continue;
-            float right[kBins];
-            Box sum;
-            int64_t n = 0;
-            for (int b = bins.last; b > 0; --b) {
-                sum.add(box[axis][b]);
-                n += count[axis][b];
-                right[b] = n ? sum.half_area() * static_cast<float>(n) : kInfinity;
-            }
-            sum = Box();
-            n = 0;
-            for (int b = 0; b < bins.last; ++b) {
-                sum.add(box[axis][b]);
-                n += count[axis][b];
-                const float cost = n ? sum.half_area() * static_cast<float>(n) + right[b + 1] : kInfinity;
-                if (cost < best) best = cost, best_axis = axis, best_bin = b;
-            }
-        }
-        if (best_axis < 0) return -1;
-        Item* middle = std::partition(items_ + begin, items_ + end,
-                                      [=](const Item& item) { return bins.of(item, best_axis) <= best_bin; });
-        const int64_t at = middle - items_;
-        return at > begin && at < end ? at : -1;
-    }
-
-    // Items are in the order of their codes: split where the highest bit in which they differ changes.
-    int64_t split_codes(int64_t begin, int64_t end) const {
-        const uint32_t first = items_[begin].code, last = items_[end - 1].code;
-        if (first == last) return begin + (end - begin) / 2;
-        const uint32_t bit = 1u << (31 - __builtin_clz(first ^ last));
-        const Item* found =
-            std::partition_point(items_ + begin, items_ + end, [bit](const Item& i) { return !(i.code & bit); });
-        return found - items_;
-    }
-
-    const Input& in_;
-    Item* items_;
+    std::unique_ptr<Item, Free> items_;
 };
 
 // The top of a tree: inner nodes, and ranges of items whose subtrees are built side by side.
 struct Top {
-    int64_t begin, end;
-    int depth;
+    Range range{};
     std::unique_ptr<Top> left, right;
-    std::vector<BinaryNode> nodes;  // of a range
+    std::vector<BinaryNode> nodes;  // of a subtree, with skips that count from its start
+    BinaryNode* place = nullptr;    // where they go
 
     Box box() const {
         if (!left) return box_of(nodes[0]);
@@ -202,46 +99,135 @@ struct Top {
     }
 };
 
-std::unique_ptr<Top> split_top(const Builder& builder, int64_t begin, int64_t end, int depth, int64_t enough,
-                               std::vector<Top*>& ranges) {
-    std::unique_ptr<Top> top(new Top{begin, end, depth, nullptr, nullptr, {}});
-    if (end - begin <= enough) {
-        ranges.push_back(top.get());
-        return top;
+// Appends the subtree of a range to `nodes`, whose skips count from the start of `nodes`.
+void build(const Splitter& splitter, int64_t leaf_size, const Range& range, const Output& out,
+           std::vector<BinaryNode>& nodes) {
+    const size_t at = nodes.size();
+    nodes.emplace_back();
+    if (range.size() <= leaf_size) {
+        const Item* items = splitter.items(range.buffer);
+        Box box;
+        for (int64_t i = range.begin; i < range.end; ++i) {
+            box.add(items[i].box());
+            out.order[i] = items[i].index;
+            std::memcpy(out.boxes + 6 * i, items[i].lower, 24);
+        }
+        nodes[at] = node_of(box, range.size(), range.begin);
+        return;
     }
-    const int64_t middle = builder.split(begin, end, depth);
-    top->left = split_top(builder, begin, middle, depth + 1, enough, ranges);
-    top->right = split_top(builder, middle, end, depth + 1, enough, ranges);
-    return top;
+    Range left, right;
+    splitter.split(range, &left, &right);
+    build(splitter, leaf_size, left, out, nodes);
+    const size_t second = nodes.size();
+    build(splitter, leaf_size, right, out, nodes);
+    Box box = box_of(nodes[at + 1]);
+    box.add(box_of(nodes[second]));
+    nodes[at] = node_of(box, static_cast<int64_t>(nodes.size()), -1);
 }
 
-BinaryNode* write(const Top& top, BinaryNode* nodes, BinaryNode* out) {
-    const auto offset = static_cast<int32_t>(out - nodes);
-    if (!top.left) {
-        for (BinaryNode n : top.nodes) {
-            if (n.first < 0) n.skip += offset;
-            *out++ = n;
+// Splits ranges of a level of a tree, in pieces.
+class Level {
+  public:
+    Level(const Splitter& splitter, const std::vector<Top*>& tops, int64_t piece_size) : splitter_(splitter) {
+        for (Top* top : tops) {
+            top->left.reset(new Top), top->right.reset(new Top);
+            if (!splitter.is_binned(top->range)) {
+                evenly_.push_back(top);
+                continue;
+            }
+            const size_t first = pieces_.size();
+            for (int64_t i = top->range.begin; i < top->range.end; i += piece_size) {
+                pieces_.push_back(
+                    {binned_.size(), i, std::min(i + piece_size, top->range.end), {}, nullptr, nullptr, {}, {}});
+            }
+            binned_.push_back({top, Bins(top->range), {}, first, pieces_.size()});
         }
-        return out;
     }
-    BinaryNode* end = write(*top.right, nodes, write(*top.left, nodes, out + 1));
-    *out = node_of(top.box(), end - nodes, -1);
-    return end;
-}
 
-void set_codes(std::vector<Item>& items) {
-    Box centers;
-    for (const Item& i : items) centers.add(i.center, i.center);
-    for (Item& i : items) {
-        i.code = 0;
-        for (int k = 0; k < 3; ++k) {
-            const float size = centers.upper[k] - centers.lower[k];
-            const float x = size > 0 ? (i.center[k] - centers.lower[k]) / size * 1024.0f : 0.0f;
-            i.code |= spread(static_cast<uint32_t>(std::clamp(x, 0.0f, 1023.0f))) << k;
+    // False with an exception set where it was interrupted.
+    bool split() {
+        auto count = [this](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+                Piece& piece = pieces_[static_cast<size_t>(i)];
+                const Binned& of = binned_[piece.of];
+                piece.counts.clear(of.bins);
+                piece.counts.add(items_of(piece), piece.end - piece.begin, of.bins);
+            }
+        };
+        auto part_piece = [this](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+                Piece& piece = pieces_[static_cast<size_t>(i)];
+                const Binned& of = binned_[piece.of];
+                if (of.cut.axis < 0) continue;
+                part(items_of(piece), piece.end - piece.begin, of.bins, of.cut, piece.left, piece.right,
+                     &piece.left_centers, &piece.right_centers);
+            }
+        };
+        auto split_evenly = [this](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+                const Top* top = evenly_[static_cast<size_t>(i)];
+                splitter_.split_evenly(top->range, &top->left->range, &top->right->range);
+            }
+        };
+        const double ns = kItemNs * static_cast<double>(kLeastPiece);
+        const auto pieces = static_cast<int64_t>(pieces_.size());
+        if (!parallel(pieces, count, ns)) return false;
+        for (Binned& of : binned_) choose(of);
+        if (!parallel(pieces, part_piece, ns)) return false;
+        for (const Piece& piece : pieces_) {
+            Top* top = binned_[piece.of].top;
+            top->left->range.centers.add(piece.left_centers);
+            top->right->range.centers.add(piece.right_centers);
+        }
+        return parallel(static_cast<int64_t>(evenly_.size()), split_evenly, ns);
+    }
+
+  private:
+    struct Binned {
+        Top* top;
+        Bins bins;
+        Cut cut;
+        size_t first, last;  // its pieces
+    };
+    struct Piece {
+        size_t of;
+        int64_t begin, end;
+        BinCounts counts;
+        Item *left, *right;  // where its items go
+        Box left_centers, right_centers;
+    };
+
+    const Item* items_of(const Piece& piece) const {
+        return splitter_.items(binned_[piece.of].top->range.buffer) + piece.begin;
+    }
+
+    // Chooses the cut of a range, and finds where the items of each piece go.
+    void choose(Binned& of) {
+        BinCounts sum;
+        sum.clear(of.bins);
+        for (size_t k = of.first; k < of.last; ++k) sum.add(pieces_[k].counts, of.bins);
+        of.cut = cheapest_cut(sum, of.bins);
+        if (of.cut.axis < 0) {
+            evenly_.push_back(of.top);
+            return;
+        }
+        Range &left = of.top->left->range, &right = of.top->right->range;
+        splitter_.set_sides(of.top->range, sum.before(of.cut.axis, of.cut.bin), &left, &right);
+        Item *to_left = splitter_.items(left.buffer) + left.begin,
+             *to_right = splitter_.items(right.buffer) + right.begin;
+        for (size_t k = of.first; k < of.last; ++k) {
+            Piece& piece = pieces_[k];
+            piece.left = to_left, piece.right = to_right;
+            const int64_t on_left = piece.counts.before(of.cut.axis, of.cut.bin);
+            to_left += on_left, to_right += piece.end - piece.begin - on_left;
         }
     }
-    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.code < b.code; });
-}
+
+    const Splitter& splitter_;
+    std::vector<Binned> binned_;
+    std::vector<Piece> pieces_;
+    std::vector<Top*> evenly_;
+};
 
 struct Groups {
     std::vector<int32_t> group;
@@ -250,72 +236,172 @@ struct Groups {
 
 class Tree {
   public:
-    Tree(const Input& input, int64_t count) : in_(input), items_(static_cast<size_t>(count)) {
-        for (int64_t i = 0; i < count; ++i) {
-            Item& item = items_[static_cast<size_t>(i)];
-            item.index = static_cast<int32_t>(i);
-            item.box = in_.box(item.index);
-            for (int k = 0; k < 3; ++k) {
-                item.center[k] = finite(0.5f * in_.lowers[3 * i + k] + 0.5f * in_.uppers[3 * i + k]);
-            }
-        }
-        if (in_.method == kMorton) set_codes(items_);
-    }
+    Tree(const Input& input, const Output& output)
+        : in_(input),
+          out_(output),
+          first_(input.count),
+          second_(input.count),
+          splitter_(first_.get(), second_.get(), input.method),
+          piece_size_(std::max(kLeastPiece, input.count / kMostPieces)) {}
 
-    // Builds the tree; with groups, each has a subtree of its own. False with an exception set where it was
-    // interrupted.
-    bool build(const int32_t* groups, BinaryNode* nodes, int64_t* node_count, Groups* found) {
-        const auto count = static_cast<int64_t>(items_.size());
+    // Builds the tree; with groups, each has a subtree of its own. False with an exception set where that failed.
+    bool build(int64_t* node_count, Groups* found) {
         *node_count = 0;
-        if (!count) return true;
-        const Builder builder(in_, items_.data());
-        std::vector<Top*> ranges;
-        const int64_t enough = std::max(in_.leaf_size, std::max<int64_t>(1024, count / kTasks));
-        std::unique_ptr<Top> top;
-        std::vector<Top*> roots;
-        if (groups) {
-            std::stable_sort(items_.begin(), items_.end(),
-                             [groups](const Item& a, const Item& b) { return groups[a.index] < groups[b.index]; });
-            std::vector<int64_t> starts;
-            for (int64_t i = 0; i < count; ++i) {
-                const int32_t group = groups[items_[static_cast<size_t>(i)].index];
-                if (found->group.empty() || found->group.back() != group) {
-                    found->group.push_back(group);
-                    starts.push_back(i);
-                }
-            }
-            starts.push_back(count);
-            top = join(builder, starts, 0, found->group.size(), enough, ranges, roots);
-        } else {
-            top = split_top(builder, 0, count, 0, enough, ranges);
+        if (!in_.count) return true;
+        if (!first_.get() || !second_.get()) {
+            PyErr_NoMemory();
+            return false;
         }
-        auto work = [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) {
-                Top* range = ranges[static_cast<size_t>(i)];
-                builder.build(range->begin, range->end, range->depth, range->nodes);
-            }
-        };
-        if (!parallel(static_cast<int64_t>(ranges.size()), work)) return false;
-        *node_count = write(*top, nodes, nodes) - nodes;
-        for (const Top* root : roots) found->root.push_back(position(*top, root));
+        Box centers;
+        if (!take_items(&centers)) return false;
+        if (in_.method == kMorton && !sort_by_codes(centers)) return false;
+        Top top;
+        std::vector<Top*> roots;
+        if (in_.groups) {
+            add_groups(&top, found, &roots);
+        } else {
+            top.range = {0, in_.count, 0, 0, centers};
+            roots.push_back(&top);
+        }
+        if (!split_tops(roots) || !build_subtrees()) return false;
+        *node_count = place(&top, out_.nodes) - out_.nodes;
+        if (!copy_subtrees()) return false;
+        for (const Top* root : roots) {
+            if (in_.groups) found->root.push_back(position(top, root));
+        }
         return true;
     }
 
-    const std::vector<Item>& items() const { return items_; }
-
   private:
-    std::unique_ptr<Top> join(const Builder& builder, const std::vector<int64_t>& starts, size_t first, size_t last,
-                              int64_t enough, std::vector<Top*>& ranges, std::vector<Top*>& roots) {
-        if (last - first == 1) {
-            auto top = split_top(builder, starts[first], starts[last], 0, enough, ranges);
-            roots.push_back(top.get());
-            return top;
+    // Takes the boxes over, and finds what space their centers take.
+    bool take_items(Box* centers) {
+        std::vector<Box> found(static_cast<size_t>((in_.count + piece_size_ - 1) / piece_size_));
+        auto take = [&](int64_t first, int64_t last) {
+            for (int64_t p = first; p < last; ++p) {
+                Box box;
+                for (int64_t i = p * piece_size_; i < std::min((p + 1) * piece_size_, in_.count); ++i) {
+                    Item item;
+                    std::memcpy(item.lower, in_.lowers + 3 * i, 12);
+                    std::memcpy(item.upper, in_.uppers + 3 * i, 12);
+                    item.index = static_cast<int32_t>(i), item.code = 0;
+                    const Four center = item.center();
+                    box.add(center, center);
+                    first_.get()[i] = item;
+                }
+                found[static_cast<size_t>(p)] = box;
+            }
+        };
+        if (!parallel(static_cast<int64_t>(found.size()), take, piece_ns())) return false;
+        for (const Box& box : found) centers->add(box);
+        return true;
+    }
+
+    bool sort_by_codes(const Box& centers) {
+        Item* items = first_.get();
+        auto set_codes = [items, &centers](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) items[i].code = code_of(items[i].center(), centers);
+        };
+        if (!parallel(in_.count, set_codes)) return false;
+        std::stable_sort(items, items + in_.count, [](const Item& a, const Item& b) { return a.code < b.code; });
+        return true;
+    }
+
+    // Sorts the items by their groups, and makes a range of each.
+    void add_groups(Top* top, Groups* found, std::vector<Top*>* roots) {
+        Item* items = first_.get();
+        const int32_t* groups = in_.groups;
+        std::stable_sort(items, items + in_.count,
+                         [groups](const Item& a, const Item& b) { return groups[a.index] < groups[b.index]; });
+        std::vector<Range> ranges;
+        for (int64_t i = 0; i < in_.count; ++i) {
+            const int32_t group = groups[items[i].index];
+            if (found->group.empty() || found->group.back() != group) {
+                found->group.push_back(group);
+                ranges.push_back({i, i, 0, 0, {}});
+            }
+            const Four center = items[i].center();
+            ranges.back().end = i + 1;
+            ranges.back().centers.add(center, center);
         }
+        join(top, ranges, 0, ranges.size(), roots);
+    }
+
+    static void join(Top* top, const std::vector<Range>& ranges, size_t first, size_t last, std::vector<Top*>* roots) {
+        top->range = ranges[first];
+        if (last - first == 1) {
+            roots->push_back(top);
+            return;
+        }
+        top->range.end = ranges[last - 1].end;
         const size_t middle = first + (last - first) / 2;
-        std::unique_ptr<Top> top(new Top{starts[first], starts[last], 0, nullptr, nullptr, {}});
-        top->left = join(builder, starts, first, middle, enough, ranges, roots);
-        top->right = join(builder, starts, middle, last, enough, ranges, roots);
-        return top;
+        top->left.reset(new Top), top->right.reset(new Top);
+        join(top->left.get(), ranges, first, middle, roots);
+        join(top->right.get(), ranges, middle, last, roots);
+    }
+
+    // Splits ranges until there are enough for all threads.
+    bool split_tops(const std::vector<Top*>& roots) {
+        const int64_t threads = thread_count();
+        const int64_t even = threads > 1 ? std::max(kLeastSubtree, in_.count / (kSubtrees * threads)) : in_.count;
+        const int64_t enough = std::max(in_.leaf_size, even);
+        std::vector<Top*> level = roots;
+        while (!level.empty()) {
+            std::vector<Top*> large, next;
+            for (Top* top : level) (top->range.size() > enough ? large : subtrees_).push_back(top);
+            if (large.empty()) break;
+            if (!Level(splitter_, large, piece_size_).split()) return false;
+            for (Top* top : large) next.push_back(top->left.get()), next.push_back(top->right.get());
+            level = std::move(next);
+        }
+        return true;
+    }
+
+    bool build_subtrees() {
+        // The largest first, so that no thread begins with one when the others end.
+        std::stable_sort(subtrees_.begin(), subtrees_.end(),
+                         [](const Top* a, const Top* b) { return a->range.size() > b->range.size(); });
+        auto work = [this](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+                Top* top = subtrees_[static_cast<size_t>(i)];
+                top->nodes.reserve(
+                    static_cast<size_t>(2 * top->range.size() / std::max<int64_t>(in_.leaf_size, 2) + 1));
+                wl::build(splitter_, in_.leaf_size, top->range, out_, top->nodes);
+            }
+        };
+        return parallel(static_cast<int64_t>(subtrees_.size()), work, subtree_ns());
+    }
+
+    // Finds where each subtree goes, and writes the nodes above them.
+    static BinaryNode* place(Top* top, BinaryNode* at) { return place(top, at, at); }
+    static BinaryNode* place(Top* top, BinaryNode* nodes, BinaryNode* at) {
+        if (!top->left) {
+            top->place = at;
+            return at + top->nodes.size();
+        }
+        BinaryNode* end = place(top->right.get(), nodes, place(top->left.get(), nodes, at + 1));
+        *at = node_of(top->box(), end - nodes, -1);
+        return end;
+    }
+
+    bool copy_subtrees() {
+        auto copy = [this](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+                const Top& top = *subtrees_[static_cast<size_t>(i)];
+                const auto offset = static_cast<int32_t>(top.place - out_.nodes);
+                for (size_t k = 0; k < top.nodes.size(); ++k) {
+                    BinaryNode node = top.nodes[k];
+                    if (node.first < 0) node.skip += offset;
+                    top.place[k] = node;
+                }
+            }
+        };
+        return parallel(static_cast<int64_t>(subtrees_.size()), copy, subtree_ns() / 16);
+    }
+
+    // What a thread takes, at least, for a piece and for a subtree.
+    double piece_ns() const { return kItemNs * static_cast<double>(std::min(piece_size_, in_.count)); }
+    double subtree_ns() const {
+        return 16 * kItemNs * static_cast<double>(in_.count) / static_cast<double>(subtrees_.size());
     }
 
     static int64_t size(const Top& top) {
@@ -325,23 +411,20 @@ class Tree {
     // The number of the node that `wanted`, a range of items below `top`, begins with.
     static int32_t position(const Top& top, const Top* wanted) {
         if (&top == wanted) return 0;
-        const bool is_left = wanted->begin < top.right->begin;
+        const bool is_left = wanted->range.begin < top.right->range.begin;
         return 1 + (is_left ? position(*top.left, wanted)
                             : static_cast<int32_t>(size(*top.left)) + position(*top.right, wanted));
     }
 
     const Input& in_;
-    std::vector<Item> items_;
+    const Output& out_;
+    Items first_, second_;
+    const Splitter splitter_;
+    const int64_t piece_size_;
+    std::vector<Top*> subtrees_;
 };
 
 // ---- Python
-
-void write_boxes(const Input& in, const int32_t* order, int64_t count, float* boxes) {
-    for (int64_t i = 0; i < count; ++i) {
-        std::memcpy(boxes + 6 * i, in.lowers + 3 * int64_t{order[i]}, 12);
-        std::memcpy(boxes + 6 * i + 3, in.uppers + 3 * int64_t{order[i]}, 12);
-    }
-}
 
 PyObject* list_of(const std::vector<int32_t>& numbers) {
     Ref list(PyList_New(static_cast<Py_ssize_t>(numbers.size())));
@@ -361,19 +444,15 @@ PyObject* build_bvh(PyObject*, PyObject* args) {
                           &boxes, &nodes)) {
         return nullptr;
     }
-    const Input in{memory_of<float>(lowers, 3 * count), memory_of<float>(uppers, 3 * count), method,
-                   std::max<int64_t>(leaf_size, 1)};
-    auto* places = memory_of<int32_t>(order, count);
-    auto* item_boxes = memory_of<float>(boxes, 6 * count);
-    auto* tree_nodes = memory_of<BinaryNode>(nodes, 8 * std::max<int64_t>(2 * count - 1, 0));
     const int32_t* group_of = groups == Py_None ? nullptr : memory_of<int32_t>(groups, count);
+    const Input in{memory_of<float>(lowers, 3 * count), memory_of<float>(uppers, 3 * count), group_of, count, method,
+                   std::max<int64_t>(leaf_size, 1)};
+    const Output out{memory_of<int32_t>(order, count), memory_of<float>(boxes, 6 * count),
+                     memory_of<BinaryNode>(nodes, 8 * std::max<int64_t>(2 * count - 1, 0))};
     if (PyErr_Occurred()) return nullptr;
     Groups found;
     int64_t node_count;
-    Tree tree(in, count);
-    if (!tree.build(group_of, tree_nodes, &node_count, &found)) return nullptr;
-    for (int64_t i = 0; i < count; ++i) places[i] = tree.items()[static_cast<size_t>(i)].index;
-    write_boxes(in, places, count, item_boxes);
+    if (!Tree(in, out).build(&node_count, &found)) return nullptr;
     Ref group(list_of(found.group)), root(list_of(found.root));
     return group && root ? Py_BuildValue("LOO", static_cast<long long>(node_count), group.get(), root.get()) : nullptr;
 }

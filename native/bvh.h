@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -20,11 +21,22 @@ using Four = float __attribute__((vector_size(16)));
 
 inline Four four(float x) { return Four{x, x, x, x}; }
 inline Four three(const float* p) { return Four{p[0], p[1], p[2], 0}; }
+inline Four vector_at(const float* p) {
+    Four found;
+    std::memcpy(&found, p, sizeof found);
+    return found;
+}
+using Whole4 = int32_t __attribute__((vector_size(16)));
 // The vector instructions by name: compilers do not find them by themselves. b where one is NaN.
 #ifdef __SSE2__
 inline Four least(Four a, Four b) { return _mm_min_ps(a, b); }
 inline Four most(Four a, Four b) { return _mm_max_ps(a, b); }
 inline void transpose(Four& a, Four& b, Four& c, Four& d) { _MM_TRANSPOSE4_PS(a, b, c, d); }
+// The last three numbers of four.
+inline Four last_three(const float* p) {
+    const Four all = vector_at(p);
+    return _mm_shuffle_ps(all, all, _MM_SHUFFLE(3, 3, 2, 1));
+}
 #else
 inline Four least(Four a, Four b) { return a < b ? a : b; }
 inline Four most(Four a, Four b) { return a > b ? a : b; }
@@ -33,6 +45,7 @@ inline void transpose(Four& a, Four& b, Four& c, Four& d) {
     a = {p[0], q[0], r[0], s[0]}, b = {p[1], q[1], r[1], s[1]};
     c = {p[2], q[2], r[2], s[2]}, d = {p[3], q[3], r[3], s[3]};
 }
+inline Four last_three(const float* p) { return Four{p[1], p[2], p[3], p[3]}; }
 #endif
 
 struct Box {

@@ -22,12 +22,6 @@ constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kBoxBytes = 24;
 constexpr int32_t kSubtree = 8192;  // the most nodes of a subtree that one thread fits at once: they stay in its cache
 
-Four vector_at(const float* p) {
-    Four found;
-    std::memcpy(&found, p, sizeof found);
-    return found;
-}
-
 // Writes four numbers past the caches where that can be. Searches alone read them, and to fetch what was there would
 // take as long as all else.
 void stream(float* to, Four x) {
