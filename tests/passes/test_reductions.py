@@ -103,6 +103,21 @@ def test_what_overlaps_is_updated_atomically(threads):
 
 
 @wp.kernel
+def greatest(x: wp.array(dtype=int), top: wp.array(dtype=int), total: wp.array(dtype=int)):
+    i = wp.tid()
+    wp.atomic_max(top, 0, x[i])
+    wp.atomic_add(total, x[i] % 2, 1)
+
+
+def test_what_overlaps_is_updated_atomically_whichever_variant_came_first():
+    """Launches compare what the first variant says: that of arrays with gaps, which has no registers to reduce in."""
+    x, total = np.arange(200, dtype=np.int32), np.zeros(2, np.int32)
+    assert variant(greatest, 100, [x[::2], np.zeros(1, np.int32), total]) == (False, False, False)
+    assert variant(greatest, 100, [x[:100], np.zeros(1, np.int32), total]) == (True, False, True)
+    assert variant(greatest, 100, [x[:100], x[:1], total]) == (True, False, False)
+
+
+@wp.kernel
 def clamped(x: wp.array(dtype=int), out: wp.array(dtype=int)):
     i = wp.tid()
     wp.atomic_min(out, 0, x[i])

@@ -48,7 +48,8 @@ class Effects(Frozen):
         ahead: Of those of one dimension, the greatest offset from the thread's index.
         thread_private: Positions of those that it adds to, of which each thread of the grid touches its own element
             alone.
-        reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
+        reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them; on the
+            CPU, or its plain variant does.
         apart: Positions of those that it writes to while it has read others ahead (``passes/spmd/filters.py``): plain
             variants are for launches in which these overlap no other argument.
         extremes: Positions of those that it updates by atomics whose derivative looks for the winner: ``atomic_min``.

@@ -203,7 +203,7 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions, tar
         order_dependent=ordered,
         non_associative=non_associative,
         prints=has_op(f, ops.Print),
-        reduced=options.reduced,
+        reduced=options.reduced if signature.sums or target.is_device else _reduced_on_cpu(memory, options),
         apart=options.apart if signature.sums else _written_after_looking_ahead(memory, signature, target),
         nested_reads=tuple(place for place, a in nested.items() if a.read),
         nested_writes=tuple(place for place, a in nested.items() if a.written),
@@ -449,6 +449,11 @@ def _reduced(memory: Memory, target: Target) -> tuple[int, ...]:
     if not target.is_gpu or f.team > 1 or backend.works_in_blocks(f):
         return ()
     return reduced_arrays(memory, sums=True, most=backend.MOST_COMBINED)
+
+
+def _reduced_on_cpu(memory: Memory, options: LoweringOptions) -> tuple[int, ...]:
+    """What plain code reduces in registers: launches compare it whichever variant came first."""
+    return () if options.debug else reduced_arrays(memory)
 
 
 def _written_after_looking_ahead(memory: Memory, signature: Signature, target: Target) -> tuple[int, ...]:

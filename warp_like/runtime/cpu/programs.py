@@ -10,7 +10,7 @@ from warp_like.base.reach import pack_reaches
 from warp_like.runtime.arrays.recording import TimingResult
 
 if TYPE_CHECKING:
-    from warp_like.compiler.artifact import Artifact
+    from warp_like.compiler.artifact import Artifact, Effects
     from warp_like.compiler.signature import Signature
     from warp_like.runtime.kernels.program import Place, Program
     from warp_like.runtime.memory.device import Device
@@ -29,8 +29,8 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     from warp_like.backend import cpu
 
     artifact = program.kernel.artifact(signature)
-    if not set(artifact.effects.apart).issubset(program.described_by(artifact).effects.apart):
-        artifact = program.kernel.artifact(signature.replace(sums=False))  # nobody would compare these arrays
+    if not _are_compared(artifact.effects, program.described_by(artifact).effects):
+        artifact = program.kernel.artifact(signature.replace(sums=False))
     effects, schedule = artifact.effects, artifact.schedule
     loaded = cpu.load(artifact.code.binary, (artifact.code.entry,), _native.symbols())
     # Code that gains nothing from plain additions is the one that serves launches which have to be atomic.
@@ -43,6 +43,22 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     address = loaded.address(artifact.code.entry)
     dispatcher.install(*place, address, loaded, schedule.lanes, 0, 0, schedule.rows, reaches, takes)
     return dispatcher, place, artifact
+
+
+def _are_compared(effects: Effects, described: Effects) -> bool:
+    """Whether launches compare the arrays that plain code needs apart, by what the first variant's code does.
+
+    Arrays that the kernel adds to at the thread's own index may be given again where that other argument keeps to the
+    thread's own elements as well.
+    """
+    private = {*described.thread_private, *described.sums}
+    return (
+        set(effects.apart).issubset(described.apart)
+        and set(effects.reduced).issubset(described.reduced)
+        and set(effects.sums).issubset(described.sums)
+        and private.issuperset(effects.thread_private)
+        and (not effects.thread_private or set(described.own).issubset(effects.own))
+    )
 
 
 def max_threads(program: Program, place: Place) -> int:
