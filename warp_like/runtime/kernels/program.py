@@ -234,9 +234,8 @@ class Program:
         last = len(dims)
         while dims[last - 1] == 1:
             last -= 1
-        if self._works_on_tiles:
-            return last if last == 1 or last <= self.tid_ndim else 0  # of further extents, threads share indices
-        return last if last < len(dims) and last < self.tid_ndim else 0
+        may_ask = last < len(dims) or self._works_on_tiles  # asked first: to know `tid_ndim` takes the passes
+        return last if may_ask and last < self.tid_ndim else 0
 
     @functools.cached_property
     def _may_know_extents(self) -> bool:
