@@ -157,3 +157,17 @@ def test_blocks_that_share_indices(dims):
         y.zero_()
         launch(tiles, dim=dims, inputs=[y], block_dim=1)
         np.testing.assert_array_equal(y.numpy(), [4 * math.prod(dims[1:]) * (i < dims[0]) for i in range(4)])
+
+
+def test_a_grid_that_counts_in_64_bits():
+    """The indices of kernels for small grids have 32 bits, so that code with mixed sums is refused there."""
+
+    @wp.kernel
+    def last(y: wp.array(dtype=wp.int64)):
+        i, j = wp.tid()
+        if i + wp.int64(1) == wp.int64(2**31 + 3):
+            y[0] = wp.int64(i) + wp.int64(j)
+
+    y = wp.zeros(1, dtype=wp.int64)
+    wp.launch(last, dim=(2**31 + 3, 1), inputs=[y])
+    assert y.numpy()[0] == 2**31 + 2

@@ -213,13 +213,12 @@ class Program:
         asked = self.types, self.wrt, self.same, self.tangent, self.device, self.alone
         if self.extents:
             return self.kernel.program(*asked).over(dims)
+        has_more = len(dims) > 1 and math.prod(dims) > 1
+        if has_more and dims[0] > self.most_narrow and not self.artifacts:
+            self.require(contiguous=True, wide=True, sums=True)  # code for narrow grids may be refused
         if extents := self._extents(dims):
             return self.kernel.program(*asked, extents=extents)
-        shares = False
-        if len(dims) > 1 and math.prod(dims) > 1:
-            if dims[0] > self.most_narrow and not self.artifacts:
-                self.require(contiguous=True, wide=True, sums=True)  # code for narrow grids may be refused
-            shares = math.prod(dims[self.tid_ndim :]) > 1
+        shares = has_more and math.prod(dims[self.tid_ndim :]) > 1
         if shares == self.shares_indices:
             return self
         return self.kernel.program(*asked, shares_indices=shares)
