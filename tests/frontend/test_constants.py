@@ -58,3 +58,27 @@ def test_in_kernels_they_take_the_type_of_what_they_meet():
 def test_a_handle_is_a_uint64():
     assert wp.handle is wp.uint64
     assert wp.types.handle is wp.uint64
+
+
+HUGE = wp.constant(10**400)
+"""No double holds it: Python refuses to convert it."""
+
+
+@wp.kernel
+def beyond_doubles(single: wp.array(dtype=float), double: wp.array(dtype=wp.float64), half: wp.array(dtype=wp.float16)):
+    single[0] = HUGE
+    single[1] = single[1] * -HUGE
+    single[2] = wp.float32(-HUGE)
+    single[3] = wp.where(single[3] < HUGE, 1.0, 2.0)
+    single[4] = wp.vec3(HUGE)[1]
+    double[0] = HUGE
+    double[1] = wp.min(double[1], HUGE)
+    half[0] = -HUGE
+
+
+def test_integers_that_no_float_holds_are_infinite_as_too_large_floats_are():
+    single, double, half = wp.ones(5), wp.ones(2, dtype=wp.float64), wp.ones(1, dtype=wp.float16)
+    wp.launch(beyond_doubles, 1, [single, double, half])
+    assert single.list() == [math.inf, -math.inf, -math.inf, 1.0, math.inf]
+    assert double.list() == [math.inf, 1.0]
+    assert half.list() == [-math.inf]

@@ -10,6 +10,7 @@ from typing import Any
 from warp_like.base.loc import current_loc
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
+from warp_like.ir.literal import as_float
 from warp_like.ir.types import (
     Array,
     Scalar,
@@ -236,7 +237,7 @@ def _array_type(array: Value) -> Array:
 def _as(value: Any, t: Scalar) -> bool | int | float:
     if t.is_bool:
         return bool(value)
-    return float(value) if t.is_float else int(value)
+    return as_float(value) if t.is_float else int(value)
 
 
 def fields(b: Builder, x: Value) -> list[Value]:

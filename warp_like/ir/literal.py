@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from warp_like.base.frozen import Frozen
 from warp_like.ir import types as ir
 
@@ -44,6 +46,14 @@ class Literal(Frozen):
 
     def __str__(self) -> str:
         return f"literal {self.value}"
+
+
+def as_float(value: float) -> float:
+    """Return the double nearest to a Python number; infinite for an integer beyond all doubles."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def int_range(t: ir.Scalar) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from warp_like.ir import types as ir
-from warp_like.ir.literal import int_range
+from warp_like.ir.literal import as_float, int_range
 from warp_like.values import bfloat
 
 _ROUNDED = {ir.float16: "<e", ir.float32: "<f"}
@@ -42,10 +42,11 @@ def converted(value: float, t: ir.Scalar) -> float:
     if t.is_bool:
         return bool(value)
     if t.is_float:
+        number = as_float(value)
         try:
-            return rounded(float(value), t)
+            return rounded(number, t)
         except OverflowError:
-            return math.copysign(math.inf, value)
+            return math.copysign(math.inf, number)
     lo, hi = int_range(t)
     if isinstance(value, float):
         if math.isnan(value):

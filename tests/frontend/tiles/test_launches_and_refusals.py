@@ -328,6 +328,12 @@ MISTAKES = {
     ),
     "t = wp.tile_arange(0, n)": "the arguments of tile_arange() are constants",
     "t = wp.tile_arange(4, 4)": "tile_arange() has no elements",
+    "t = wp.tile_arange(0.0, 1.0e300, dtype=float)": "`stop` of tile_arange() is a float32, got 1e+300",
+    "t = wp.tile_arange(0.0, 7.0e4, dtype=wp.float16)": "`stop` of tile_arange() is a float16, got 70000.0",
+    "t = wp.tile_arange(0.0, 1.0e39, dtype=wp.bfloat16)": "`stop` of tile_arange() is a bfloat16, got 1e+39",
+    f"t = wp.tile_arange(0, {10**400}, dtype=wp.float64)": "`stop` of tile_arange() is a float64, got 1000",
+    f"t = wp.tile_arange(0, 4, -{10**400})": "`step` of tile_arange() is a float32, got -1000",
+    f"t = wp.tile_arange(0, {10**400}, dtype=int)": "`stop` of tile_arange() is an int32, got 1000",
 }
 
 

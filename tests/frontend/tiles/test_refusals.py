@@ -97,6 +97,8 @@ ERRORS = {
     "t = wp.tile_squeeze(WIDE, axis=0)": (
         "tile_squeeze() drops axes of extent 1, known when the kernel is compiled; the tile is (2, 3)"
     ),
+    "t = wp.tile_squeeze(WIDE, axis=-3)": "an axis of tile_squeeze() is from -2 to 1 here, got -3",
+    "t = wp.tile_squeeze(WIDE, axis=(0, 2))": "an axis of tile_squeeze() is from -2 to 1 here, got 2",
     "t = wp.tile_squeeze(WIDE, axis=n)": (
         "tile_squeeze() drops axes of extent 1, known when the kernel is compiled; the tile is (2, 3)"
     ),

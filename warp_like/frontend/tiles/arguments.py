@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Sequence
 
-from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.base.errors import WarpCodegenTypeError, WarpCodegenValueError
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.tiles import tile_type
 from warp_like.frontend import arguments as plain
@@ -172,13 +172,14 @@ def constant_shape(ctx: Context, node: ast.expr, what: str, most: int = MOST_DIM
     """Return a shape that is known when the kernel is compiled.
 
     Raises:
-        WarpCodegenTypeError: It is not, or has too many dimensions, or an extent that is not positive.
+        WarpCodegenTypeError: It is not, or an extent is not positive.
+        WarpCodegenValueError: It has too many dimensions or elements.
     """
     parts = members(ctx, node)
     known = [known_index(p) if isinstance(p, (Value, Literal)) else None for p in parts]
     with ctx.at(node):
         if not 1 <= len(known) <= most:
-            raise WarpCodegenError(f"a tile has 1 to {most} dimensions, got {len(known)}")
+            raise WarpCodegenValueError(f"a tile has 1 to {most} dimensions, got {len(known)}")
         for part, n in zip(parts, known, strict=True):
             if n is None or n < 1:
                 raise WarpCodegenTypeError(
@@ -187,7 +188,7 @@ def constant_shape(ctx: Context, node: ast.expr, what: str, most: int = MOST_DIM
                 )
         shape = tuple(n for n in known if n is not None)
         if math.prod(shape) > MOST_ELEMENTS:
-            raise WarpCodegenError(f"a tile has at most {MOST_ELEMENTS} elements, got {math.prod(shape)}")
+            raise WarpCodegenValueError(f"a tile has at most {MOST_ELEMENTS} elements, got {math.prod(shape)}")
     return shape
 
 

@@ -17,7 +17,7 @@ from warp_like.frontend.tiles.arguments import MOST_ELEMENTS, Arguments, require
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import Scalar, Tile, bfloat16
-from warp_like.values.arithmetic import rounded
+from warp_like.values.arithmetic import converted, rounded
 
 Handler = Callable[[Context, ast.Call], Operand]
 
@@ -108,11 +108,13 @@ def _constant(ctx: Context, a: Arguments, param: str, t: Scalar) -> Fraction:
     if isinstance(operand, Value):
         known = ops.constant_value(operand)
     with ctx.at(a[param]):
-        if not isinstance(known, (int, float)) or isinstance(known, bool) or not math.isfinite(known):
+        if isinstance(known, bool) or not (
+            isinstance(known, int) or (isinstance(known, float) and math.isfinite(known))
+        ):
             raise WarpCodegenTypeError(f"the arguments of tile_arange() are constants, got {describe(operand)}")
         if t.is_int and (known != int(known) or not Literal(int(known)).fits(t)):
             raise WarpCodegenTypeError(f"`{param}` of tile_arange() is {with_article(str(t))}, got {known}")
-        number = rounded(_nearest(known, t) if isinstance(known, int) else known, t)
+        number = converted(_nearest(known, t) if isinstance(known, int) else known, t)
         if not math.isfinite(number):
             raise WarpCodegenTypeError(f"`{param}` of tile_arange() is {with_article(str(t))}, got {known}")
     return Fraction(number)

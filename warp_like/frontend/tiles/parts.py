@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Callable, Sequence
 
-from warp_like.base.errors import WarpCodegenError, WarpCodegenIndexError, WarpCodegenTypeError
+from warp_like.base.errors import WarpCodegenError, WarpCodegenIndexError, WarpCodegenTypeError, WarpCodegenValueError
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import over
 from warp_like.builtins.patterns import Literal
@@ -297,9 +297,15 @@ def _squeeze(ctx: Context, node: ast.Call) -> Operand:
     dropped = {k for k, n in enumerate(t.shape) if n == 1}
     if a.has("axis"):
         known = [known_index(x) if isinstance(x, (Value, Literal)) else None for x in members(ctx, a["axis"])]
-        given = {k % len(t.shape) for k in known if k is not None and -len(t.shape) <= k < len(t.shape)}
-        if len(given) != len(known) or not given <= dropped:
-            with ctx.at(a["axis"]):
+        ndim = len(t.shape)
+        outside = [k for k in known if k is not None and not -ndim <= k < ndim]
+        given = {k % ndim for k in known if k is not None}
+        with ctx.at(a["axis"]):
+            if outside:
+                raise WarpCodegenValueError(
+                    f"an axis of tile_squeeze() is from {-ndim} to {ndim - 1} here, got {outside[0]}"
+                )
+            if len(given) != len(known) or not given <= dropped:
                 raise WarpCodegenTypeError(
                     f"tile_squeeze() drops axes of extent 1, known when the kernel is compiled; the tile is {t.shape}"
                 )
