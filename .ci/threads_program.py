@@ -77,6 +77,9 @@ def failing(x: wp.array(dtype=float), n: int) -> None:  # noqa: D103
 
 SHARED = wp.zeros(N + 1, dtype=float)
 HOLDERS = wp.array([Holder(values=wp.zeros(64, dtype=float)) for _ in range(16)], dtype=Holder)
+FACES = np.random.default_rng(0).permutation(3 * 12_000).astype(np.int32)
+MESH = wp.array(np.random.default_rng(1).random((FACES.size, 3)), dtype=wp.vec3), wp.array(FACES)
+TREE = wp.Mesh(*MESH)._tree.order.numpy()
 MODES = ({"deterministic": False}, {"deterministic": True})
 
 
@@ -135,6 +138,13 @@ def compute_with_arrays(a: Arrays) -> None:
     wp.utils.radix_sort_pairs(keys, wp.zeros_like(keys), 1000)
 
 
+def build_trees(a: Arrays) -> None:
+    """Build and refit trees, which are the same whatever the number of threads."""
+    mesh = wp.Mesh(*MESH)
+    mesh.refit()
+    assert (mesh._tree.order.numpy() == TREE).all()
+
+
 def replace_elements(a: Arrays) -> None:
     """Replace the arrays in elements, while other threads launch on them."""
     if random.random() < 0.5:
@@ -173,7 +183,7 @@ def change_threads(a: Arrays) -> None:
 
 
 WORK = (
-    launch_all, share_sums, record, repeat, compute_with_arrays, replace_elements, install_again,
+    launch_all, share_sums, record, repeat, compute_with_arrays, build_trees, replace_elements, install_again,
     change_options, fail, change_threads,
 )  # fmt: skip
 

@@ -70,6 +70,9 @@ inline void set_box(BinaryNode& node, const Box& b) {
     for (int k = 0; k < 3; ++k) node.lower[k] = b.lower[k], node.upper[k] = b.upper[k];
 }
 
+// The node behind the subtree of `i`.
+inline int32_t end_of(const BinaryNode* nodes, int32_t i) { return nodes[i].first < 0 ? nodes[i].skip : i + 1; }
+
 // The memory of a contiguous array of at least `count` elements of 4 bytes; null with an exception set for another
 // object.
 template <typename T>

@@ -21,6 +21,7 @@ namespace {
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kBoxBytes = 24;
 constexpr int32_t kSubtree = 8192;  // the most nodes of a subtree that one thread fits at once: they stay in its cache
+constexpr double kSubtreeNs = 30e3;
 
 // Writes four numbers past the caches where that can be. Searches alone read them, and to fetch what was there would
 // take as long as all else.
@@ -55,8 +56,6 @@ void stream_boxes(float* to, const float* from, int64_t count) {
     for (; i < 6 * count; ++i) to[i] = from[i];
 }
 
-// The node behind the subtree of `i`.
-int32_t end_of(const BinaryNode* nodes, int32_t i) { return nodes[i].first < 0 ? nodes[i].skip : i + 1; }
 bool is_small(const BinaryNode* nodes, int32_t i) { return end_of(nodes, i) - i <= kSubtree; }
 
 // Fits nodes from the last to the first, so that children come before their parents, to the boxes of items: six numbers
@@ -177,7 +176,7 @@ bool fit_boxes(BinaryNode* nodes, int32_t node_count, const Boxes& boxes) {
             Fitter(nodes, boxes.ordered, 0).fit(part.begin, part.end);
         }
     };
-    if (!parallel(static_cast<int64_t>(parts.size()), work)) return false;
+    if (!parallel(static_cast<int64_t>(parts.size()), work, kSubtreeNs)) return false;
     fit_top(nodes, node_count, boxes.ordered, parts);
     return true;
 }
@@ -357,7 +356,7 @@ bool fit_trees(const FaceTrees& trees) {
         }
         finish_streams();
     };
-    if (!parallel(static_cast<int64_t>(parts.size()), work)) return false;
+    if (!parallel(static_cast<int64_t>(parts.size()), work, kSubtreeNs)) return false;
     fit_top(trees.nodes, trees.node_count, trees.boxes, parts);
     for (const int32_t i : top) trees.fit(trees.wide[i]);
     return true;

@@ -362,12 +362,10 @@ def count_wide(nodes: Array, node_count: int, /) -> tuple[int, int]: ...
 def widen_bvh(
     nodes: Array,
     node_count: int,
-    order: Array,
     count: int,
     wide: Array,
     wide_count: int,
     places: Array,
-    blocks: Array,
     starts: Array,
     block_count: int,
     /,

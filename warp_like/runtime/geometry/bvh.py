@@ -123,6 +123,8 @@ class Tree:
 class FaceTree:
     """The faces of a mesh in the order of its tree, and the tree of width 8 over them (``native/wide_bvh.h``).
 
+    Boxes and corners are not there before the first ``fit``.
+
     Args:
         tree: The tree over the boxes of the faces.
 
@@ -140,8 +142,8 @@ class FaceTree:
         self.blocks = new_array(element_type(float32), (80 * self.block_count,), tree.device, zero=False)
         self.wide = new_array(element_type(float32), (64 * self.wide_count,), tree.device, zero=False)
         self.starts = new_array(element_type(int32), (self.block_count + 1,), tree.device, zero=False)
-        nodes, wide, blocks = (tree.nodes, tree.node_count), (self.wide, self.wide_count), (self.blocks, self.starts)
-        _native.widen_bvh(*nodes, tree.order, tree.count, *wide, self.places, *blocks, self.block_count)
+        of_tree, wide = (tree.nodes, tree.node_count, tree.count), (self.wide, self.wide_count)
+        _native.widen_bvh(*of_tree, *wide, self.places, self.starts, self.block_count)
 
     def fit(self, points: array, indices: array) -> None:
         """Fit it and the tree to points that have moved."""
