@@ -57,13 +57,25 @@ void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes) {
 
 namespace {
 
+// Whether two arrays are one, of which a kernel thread touches the elements at its own index alone by either.
+bool keeps_to_own(const Param& a, const Param& b, const uint8_t* block) {
+    const bool same = a.ndim == b.ndim && a.known && b.known && a.element.size == b.element.size;
+    const size_t words = static_cast<size_t>(1 + 2 * a.ndim);
+    return a.own && b.own && same && !std::memcmp(block + a.offset, block + b.offset, words * sizeof(int64_t));
+}
+
+// Whether the plain variant would mistake an overlap of the array at position `at`. Additions to elements of the
+// thread's own keep their place among its other accesses, so there each array may be given again.
 bool overlaps_another(const Signature& signature, int at, const View& sum, const uint8_t* block) {
+    const Param& param = signature.params[static_cast<size_t>(at)];
+    const bool in_order = signature.place == -1 && param.thread_private && !param.apart;
     for (size_t k = 0; k < signature.params.size(); ++k) {
         const Param& other = signature.params[k];
         if (other.kind != ParamKind::Array || static_cast<int>(k) == at) continue;
         if (!other.known) return true;
         const View view = view_of(other, block);
-        if (view.data < sum.data + sum.bytes && sum.data < view.data + view.bytes) return true;
+        const bool overlaps = view.data < sum.data + sum.bytes && sum.data < view.data + view.bytes;
+        if (overlaps && !(in_order && keeps_to_own(param, other, block))) return true;
     }
     return false;
 }
@@ -92,17 +104,6 @@ Extent extent_of(const Param& param, const uint8_t* block) {
         param.known ? param.element.size : std::llabs(slot[2 * param.ndim]);  // a struct: its stride
     return extent_of(slot, param.ndim, itemsize);
 }
-
-namespace {
-
-// Whether two arrays are one, of which a kernel thread touches the elements at its own index alone by either.
-bool keeps_to_own(const Param& a, const Param& b, const uint8_t* block) {
-    const bool same = a.ndim == b.ndim && a.known && b.known && a.element.size == b.element.size;
-    const size_t words = static_cast<size_t>(1 + 2 * a.ndim);
-    return a.own && b.own && same && !std::memcmp(block + a.offset, block + b.offset, words * sizeof(int64_t));
-}
-
-}  // namespace
 
 bool shares_private_elements(const Signature& signature, const uint8_t* block) {
     for (const int i : signature.non_atomic) {

@@ -23,8 +23,9 @@ struct SumPlan {
 };
 
 // The arrays that the kernel updates without atomics, or writes to while it has read others ahead, must overlap no
-// other array. Those that need copies must be small enough against `count` kernel threads, in a grid of `dims`, for the
-// copies to pay. All arrays are contiguous. A deterministic plan does not depend on the number of OS threads.
+// other array; but one whose elements belong to threads may be another argument, too, that keeps to these elements.
+// Those that need copies must be small enough against `count` kernel threads, in a grid of `dims`, for the copies to
+// pay. All arrays are contiguous. A deterministic plan does not depend on the number of OS threads.
 SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count,
                   bool deterministic);
 

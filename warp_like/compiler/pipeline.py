@@ -399,7 +399,7 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
         options.reduced,
         _pass_options(signature),
         gathers=target.has_fast_gathers,
-        apart=(*options.sums, *options.thread_private, *options.reduced, *options.apart),
+        apart=(*options.sums, *options.reduced, *options.apart),  # thread-private ones may be given again
         private=options.thread_private,
     )
 

@@ -71,10 +71,11 @@ class Signature(Frozen):
         args: The types of the kernel's parameters.
         contiguous: All arrays are C-contiguous, so strides follow from shapes.
         wide: A grid dimension that the kernel asks an index for exceeds ``contract.MAX_NARROW``, so ``tid()`` is int64.
-        sums: Additions need not be atomic where ``passes.sums`` says so: no argument overlaps another, and an array
-            that is only added to belongs to one OS thread. On CUDA: no argument overlaps another, the data of each
-            array is aligned to ``layout.vector_align`` of its elements (16 bytes are enough for all), and neither the
-            grid nor an array has more than ``contract.MAX_NARROW`` threads or elements.
+        sums: Additions need not be atomic where ``passes.sums`` says so: no array that code needs for itself overlaps
+            another argument (``native/sums.cpp``), and an array that is only added to belongs to one OS thread. On
+            CUDA: no argument overlaps another, the data of each array is aligned to ``layout.vector_align`` of its
+            elements (16 bytes are enough for all), and neither the grid nor an array has more than
+            ``contract.MAX_NARROW`` threads or elements.
         wrt: For an adjoint, the positions of the parameters that get gradients; None for the kernel itself.
         same: For an adjoint, pairs of parameters that are one array, later one first.
         tangent: For forward mode, the positions of those parameters of the kernel or adjoint that have tangents.
