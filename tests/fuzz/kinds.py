@@ -61,6 +61,7 @@ CHECKS = {
     "tapes": "tests.runtime.autodiff.random_tapes:check",
     "captured": "tests.runtime.autodiff.random_tapes:check_captured",
     "typed": "tests.runtime.autodiff.random_views:check",
+    "zeroing": "tests.runtime.autodiff.random_zeroing:check",
     "graphs": "tests.runtime.launching.random_graphs:check",
     "textures": "tests.runtime.geometry.random_texture_tapes:check",
     "halos": "tests.passes.random_halos:check",

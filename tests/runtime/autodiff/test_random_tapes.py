@@ -3,7 +3,7 @@
 import pytest
 
 from tests.long_tail import tail
-from tests.runtime.autodiff import random_tapes, random_views
+from tests.runtime.autodiff import random_tapes, random_views, random_zeroing
 
 COUNT = 300
 
@@ -24,3 +24,9 @@ def test_captured_tapes(first: int) -> None:
 def test_views_of_several_types(first: int) -> None:
     for seed in range(first, first + 50):
         random_views.check(seed)
+
+
+@pytest.mark.parametrize("first", [tail(first) for first in range(0, 2000, 500)])
+def test_gradients_that_launches_set_to_zero(first: int) -> None:
+    for seed in range(first, first + 500):
+        random_zeroing.check(seed)
