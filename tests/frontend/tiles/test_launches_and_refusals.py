@@ -327,6 +327,7 @@ MISTAKES = {
         "can't become a part of the tile in `m` in line 6, in a loop or branch"
     ),
     "t = wp.tile_arange(0, n)": "the arguments of tile_arange() are constants",
+    "t = wp.tile_ones(4, Particle)": "tile_ones() makes numbers, vectors and matrices, got a struct Particle",
     "t = wp.tile_arange(4, 4)": "tile_arange() has no elements",
     "t = wp.tile_arange(0.0, 1.0e300, dtype=float)": "`stop` of tile_arange() is a float32, got 1e+300",
     "t = wp.tile_arange(0.0, 7.0e4, dtype=wp.float16)": "`stop` of tile_arange() is a float16, got 70000.0",
@@ -343,7 +344,7 @@ def test_what_is_refused(statement):
     file = f"<{statement}>"
     linecache.cache[file] = (len(code), None, code.splitlines(True), file)
     namespace: dict[str, Any] = {}
-    exec(compile(code, file, "exec"), {"wp": wp}, namespace)
+    exec(compile(code, file, "exec"), {"wp": wp, "Particle": Particle}, namespace)
     with pytest.raises(WarpCodegenError) as caught:
         wp.launch_tiled(namespace["k"], dim=1, inputs=[wp.zeros(4, dtype=float), 1, 1.0], block_dim=1)
     assert MISTAKES[statement] in str(caught.value)

@@ -16,7 +16,7 @@ from warp_like.frontend.operands import Operand, describe
 from warp_like.frontend.tiles.arguments import MOST_ELEMENTS, Arguments, require_element
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Scalar, Tile, bfloat16
+from warp_like.ir.types import Scalar, Struct, Tile, bfloat16
 from warp_like.values.arithmetic import converted, rounded
 
 Handler = Callable[[Context, ast.Call], Operand]
@@ -29,7 +29,14 @@ def _zeros(ctx: Context, node: ast.Call) -> Operand:
 
 def _ones(ctx: Context, node: ast.Call) -> Operand:
     a = Arguments(ctx, node, "tile_ones", "shape dtype storage", 1)
-    return ctx.b.constant(1, Tile(a.shape(), a.dtype()))
+    t = a.dtype()
+    if isinstance(t, Struct):
+        with ctx.at(a["dtype"]):
+            raise WarpCodegenTypeError(
+                f"tile_ones() makes numbers, vectors and matrices, got {with_article(str(t))}",
+                help="wp.tile_full(shape, value)",
+            )
+    return ctx.b.constant(1, Tile(a.shape(), t))
 
 
 def _empty(ctx: Context, node: ast.Call) -> Operand:
