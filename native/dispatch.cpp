@@ -91,8 +91,16 @@ bool is_wide(const Grid& grid, const Dispatcher* self) {
     return false;
 }
 
+// Whether the rows of the grid are short, and many enough to have code of their own; as `is_of_short_rows` in Python.
+bool has_short_rows(const Dispatcher* self, const Grid& grid) {
+    const int64_t row = grid.dims[self->tid_ndim - 1];
+    return self->tid_ndim > 1 && row > 1 && row <= kShortRow && grid.count >= kFewestInShortRows &&
+           grid.count <= self->most_narrow;
+}
+
 // Whether the dispatcher's code is for the grid. Where threads share their indices, no element is a thread's own.
 bool suits(const Dispatcher* self, const Grid& grid) {
+    if (self->short_rows && !has_short_rows(self, grid)) return false;
     return (grid.inner[self->tid_ndim] > 1) == (self->shares_indices != 0);
 }
 
@@ -116,6 +124,8 @@ bool reaches_too_far(const Variant* variant, const Grid& grid, const Arguments& 
 Variant refused{};
 
 }  // namespace
+
+bool leaves(const Dispatcher* self, const Grid& grid) { return self->leaves_short_rows && has_short_rows(self, grid); }
 
 Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
     if (!suits(self, grid)) return &refused;
@@ -281,6 +291,7 @@ PyObject* try_launch(PyObject* object, const LaunchCall& call) {
         device = request.self->device;
     }
     if (!request.read(call.dim, call.inputs, call.outputs, device)) Py_RETURN_FALSE;
+    if (leaves(request.self, request.grid)) Py_RETURN_FALSE;
     return launch(&request);
 }
 
@@ -362,7 +373,7 @@ PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
         return Py_BuildValue("(sO)", request.refusal.reason, named ? params[at].name.get() : Py_None);
     }
     if (!suits(request.self, request.grid)) {
-        return Py_BuildValue("(sO)", "the code is for grids of other numbers of dimensions", Py_None);
+        return Py_BuildValue("(sO)", "the code is for other grids", Py_None);
     }
     const Variant* variant = select_variant(request.self, request.grid, request.arguments);
     if (request.grid.count && !variant->entry) return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
@@ -595,6 +606,8 @@ PyMemberDef members[] = {
      "How many indices the kernel asks for; the most dimensions of a grid where it does not ask."},
     {"shares_indices", T_BOOL, offsetof(Dispatcher, shares_indices), READONLY,
      "Whether it takes grids of more dimensions than that, and no others."},
+    {"short_rows", T_BOOL, offsetof(Dispatcher, short_rows), READONLY,
+     "Whether it takes grids of short rows, and no others."},
     {"block_dim", T_INT, offsetof(Dispatcher, block_dim), 0,
      "On CUDA, the threads of a block where a launch does not say."},
     {"runner", T_OBJECT, offsetof(Dispatcher, runner), 0,

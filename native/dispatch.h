@@ -55,6 +55,8 @@ struct Dispatcher {
     int tid_ndim;               // how many indices the kernel asks for; kMaxDims where it does not ask
     int most_narrow;            // the largest extent for which tid() is an int32
     char shares_indices;        // for grids that have more dimensions than that, and for no others
+    char short_rows;            // for grids of short rows, and for no others
+    char leaves_short_rows;     // code for these is better made, so launches of the user's leave them to Python
     char order_dependent;       // what the kernel computes depends on the order in which its threads run, sums apart
     char non_associative;       // its sums do: they are of floats
     char deterministic;         // launches give the same bits whatever the number of threads
@@ -106,6 +108,9 @@ bool flush_python_stdout();
 
 // Whether `device`, as a launch gives it, is the dispatcher's.
 bool same_device(const Dispatcher* self, PyObject* device, const char** why);
+
+// Whether launches of the user's over this grid go to Python, which finds code for short rows.
+bool leaves(const Dispatcher* self, const Grid& grid);
 
 // The variant that the arguments ask for; its entry is null where it is not installed, or where it would surely access
 // an array out of range.

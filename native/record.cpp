@@ -288,6 +288,7 @@ PyObject* try_record(PyObject* object, const LaunchCall& call, PyObject* recorde
     }
     Arguments arguments(*self->signature);
     if (!arguments.pack(operands, self->device, &refusal) || !is_plain(self, operands, history)) Py_RETURN_NONE;
+    if (leaves(self, grid)) Py_RETURN_NONE;
     Variant* variant = variant_for(self, grid, arguments);
     if (grid.count && !variant->entry) Py_RETURN_NONE;
     if (kernel == Py_None) {  // runs without being recorded

@@ -65,7 +65,8 @@ bool Spec::read_int(const char* name, int least, int most, int* out) const {
 bool read_facts(Dispatcher* self, const Spec& spec) {
     return spec.read_int("tid_ndim", 1, kMaxDims, &self->tid_ndim) &&
            spec.read_int("most_narrow", 1, kMaxNarrow, &self->most_narrow) &&
-           spec.read_flag("shares_indices", &self->shares_indices) &&
+           spec.read_flag("shares_indices", &self->shares_indices) && spec.read_flag("short_rows", &self->short_rows) &&
+           spec.read_flag("leaves_short_rows", &self->leaves_short_rows) &&
            spec.read_flag("order_dependent", &self->order_dependent) &&
            spec.read_flag("non_associative", &self->non_associative) && spec.read_flag("prints", &self->prints) &&
            spec.read_flag("bounded", &self->bounded) && spec.read_flag("recordable", &self->recordable) &&

@@ -122,7 +122,8 @@ def spec(*params: Any, **facts: Any) -> SimpleNamespace:
         "name": "kernel", "params": params, "on_error": lambda *error: KernelError(*error), "device": CPU, "place": -1,
         "cuda": None,
         "types": (), "declared": None, "watch": None, "tid_ndim": 8, "most_narrow": 2**31 - 2**16,
-        "shares_indices": False, "order_dependent": False, "non_associative": False, "prints": False, "bounded": False,
+        "shares_indices": False, "short_rows": False, "leaves_short_rows": False,
+        "order_dependent": False, "non_associative": False, "prints": False, "bounded": False,
         "recordable": False, "deterministic": False, "no_overlap": False, "fusible": False, "self_contained": False,
     }  # fmt: skip
     return SimpleNamespace(**usual | facts)

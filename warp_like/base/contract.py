@@ -26,6 +26,13 @@ most threads of a grid, and the most elements of an array, that CUDA's code coun
 int32 that the index of a neighbour, ``tid() + 2``, provably fits; on CUDA that of the next thread, a stride further,
 fits a uint32."""
 
+SHORT_ROW = 8
+"""The longest row of a grid that counts as short: it fills half of a vector of 16 threads at most."""
+
+FEWEST_IN_SHORT_ROWS = 1024
+"""The fewest threads of a grid of short rows for which a kernel with loops is compiled anew, with lanes that go on in
+the next row."""
+
 SLOT = 8
 """The alignment of an argument in the argument block."""
 

@@ -61,10 +61,11 @@ def kernel_facts(source: Source, signature: Signature) -> Artifact:
     """
     with rare_collections():
         source = captured(source)
-        key = cache_key(source, signature)
-        artifact = cache.read(key)
-        if artifact is not None:
-            return artifact
+        for rows in (signature.short_rows, not signature.short_rows):
+            # The facts are the same, and one of both may be all that was compiled.
+            artifact = cache.read(cache_key(source, signature.replace(short_rows=rows)))
+            if artifact is not None:
+                return artifact
         preload()
         from warp_like.backend.target import host_target
         from warp_like.compiler import pipeline
@@ -82,8 +83,8 @@ _drafts: dict[str, Draft] = {}
 
 
 def _draft_key(source: Source, signature: Signature) -> str:
-    """Return the key of the variants that a draft serves: with plain additions, and with atomic ones."""
-    return cache_key(source, signature.replace(sums=True))
+    """Return the key of the variants that a draft serves: for additions and rows of all kinds."""
+    return cache_key(source, signature.replace(sums=True, short_rows=False))
 
 
 def _keep(key: str, draft: Draft) -> None:

@@ -87,9 +87,9 @@ class Draft:
         self.prepare(signature, target)
 
     def prepare(self, signature: Signature, target: Target) -> None:
-        """Find the options and the facts for ``signature``: the one of the passes, or its other choice of ``sums``.
+        """Find the options and the facts for ``signature``: the one of the passes, or one that differs in few things.
 
-        Passes for the CPU do not ask for ``sums``, so both have the same function.
+        Passes for the CPU do not ask for ``sums`` and ``short_rows``, so all have the same function.
         """
         self.signature = signature
         self.options = _lowering(signature, self.memory, target)
@@ -108,7 +108,7 @@ def draft(source: Source, signature: Signature, target: Target) -> Draft:
 def build(source: Source, signature: Signature, target: Target, drafted: Draft | None = None) -> Artifact:
     """Compile one variant, without the cache; go on from ``drafted`` where that is there.
 
-    ``drafted`` may be for the other choice of ``sums``, on the CPU.
+    ``drafted`` may be for another choice of ``sums`` and ``short_rows``, on the CPU.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
@@ -401,6 +401,7 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
         gathers=target.has_fast_gathers,
         apart=(*options.sums, *options.reduced, *options.apart),  # thread-private ones may be given again
         private=options.thread_private,
+        short_rows=signature.short_rows,
     )
 
 

@@ -87,6 +87,8 @@ class Signature(Frozen):
             are kept: the kernel stores them there, and its adjoint loads them.
         shares_indices: The grid has more dimensions than the kernel asks for indices, so several threads have the same.
         extents: How many of the grid's first extents may exceed 1, so that all further indices are 0; 0 where all may.
+        short_rows: The grid's rows have from 2 to ``contract.SHORT_ROW`` threads, and it has no more threads than
+            ``contract.MAX_NARROW``. That decides where lanes lie; the code serves all grids of so many threads.
     """
 
     args: tuple[Type, ...]
@@ -102,6 +104,7 @@ class Signature(Frozen):
     saves_results: bool = False
     shares_indices: bool = False
     extents: int = 0
+    short_rows: bool = False
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -112,7 +115,7 @@ class Signature(Frozen):
         args = ", ".join(repr(t) if isinstance(t, Array) and isinstance(t.dtype, Struct) else str(t) for t in self.args)
         modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent} again={self.again}"
         modes += f" alone={self.alone} saves_results={self.saves_results} shares_indices={self.shares_indices}"
-        modes += f" extents={self.extents}"
+        modes += f" extents={self.extents} short_rows={self.short_rows}"
         return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options.text}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from warp_like.base.errors import WarpCodegenError
@@ -13,7 +13,7 @@ from warp_like.frontend.first_assigned import FromLastIteration, fresh, values_o
 from warp_like.frontend.flow import assigned_names, names_assigned_anew
 from warp_like.frontend.host import Host
 from warp_like.frontend.liveness import loaded
-from warp_like.frontend.operands import Operand, flatten, rebuild
+from warp_like.frontend.operands import Operand, flatten, leaves, rebuild
 from warp_like.frontend.references import holds_tile, variables_changed
 from warp_like.frontend.scope import Scope, Unbound, Variable, held_elsewhere
 from warp_like.frontend.tile_views import TileView
@@ -46,6 +46,7 @@ class Carried:
         self.assigned = dict.fromkeys(variables_changed(ctx, [node]), True) | assigned_names([node])
         changed = ctx.aliases.roots(self.assigned) - self.assigned.keys()
         self.assigned |= dict.fromkeys(sorted(name for name in changed if holds_tile(ctx, name)), True)
+        self.views = _views(ctx.scope, self.read_later | ctx.live.into(node))
         self.entries: list[_Entry] = []
         self.excluded: dict[str, Unbound] = {}
         self.first: dict[str, FromLastIteration] = {}  # by the names that the body may be the first to assign
@@ -85,12 +86,14 @@ class Carried:
         """Build into ``block`` with ``scope`` inside the ``with``."""
         saved, self.ctx.scope = self.ctx.scope, scope
         self.ctx.loops.append(self.first)
+        self.ctx.held_views.append(self.views)
         try:
             with self.ctx.b.into(block):
                 yield block
         finally:
             self.ctx.scope = saved
             self.ctx.loops.pop()
+            self.ctx.held_views.pop()
 
     def values(self) -> list[Value]:
         """Return the values that the names have at the end of an iteration.
@@ -180,3 +183,10 @@ def only_inside(name: str, like: Operand | None = None) -> Unbound:
     return Unbound(
         f"`{name}` is first assigned inside a loop, which may run zero times", f"assign `{name}` before the loop", like
     )
+
+
+def _views(scope: Scope, names: Iterable[str]) -> list[TileView]:
+    """Return the parts of tiles that ``names`` hold."""
+    variables = (scope.variable(name) for name in names)
+    held = (part for v in variables if v is not None for part in leaves(v.value))
+    return [part for part in held if isinstance(part, TileView)]

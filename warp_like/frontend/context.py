@@ -142,6 +142,9 @@ class Context:
         self.zeros_of_types: set[Value] = set()  # what `wp.types.vector(length=3, dtype=float)` gave
         self.references: tuple[str, ...] = ()  # the parameters whose last values the function returns, too
         self.views: list[TileView] = []
+        self.held_views: list[
+            Sequence[TileView]
+        ] = []  # those that names hold which a loop around, or code after it, reads
         self.aliases = Aliases(())
         self.no_assignment = ""  # the place being built, where it may not be reached, for messages
 
@@ -222,9 +225,10 @@ class Context:
         """
         for view in self.views:
             if view.root == name and not view.is_stale:
-                if view.depth < len(self.loops):
+                held = (v for views in self.held_views[view.depth :] for v in views if v.root == name)
+                if (seen := next(held, None)) is not None:
                     raise WarpCodegenError(
-                        f"`{view.text}` is a part of the tile in `{name}` from before the loop, and the loop assigns "
+                        f"`{seen.text}` is a part of the tile in `{name}` from before the loop, and the loop assigns "
                         f"`{name}` another tile",
                         help="give the other tile another name",
                     )

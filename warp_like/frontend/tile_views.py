@@ -35,6 +35,7 @@ class TileView(Host):
         dtype: The type of the elements.
         places: Where its elements are in the variable's tile.
         is_whole: Whether it is all of the tile.
+        transposed: The part of which it is the transposed one, as `wp.tile_transpose` makes it.
         is_repeated: Whether several of its elements are one element of the tile, as in a broadcast.
         is_stale: Whether the variable has been given another tile since, so that the part is of none.
         depth: How many loops were around the place where it was made.
@@ -49,6 +50,7 @@ class TileView(Host):
         super().__init__(None, text)
         self.root, self.shape, self.dtype, self.places, self.depth = root, shape, dtype, places, depth
         self.is_stale = self.is_whole = self.is_repeated = False
+        self.transposed: TileView | None = None
 
     @property
     def type(self) -> Type:

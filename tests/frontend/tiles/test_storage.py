@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 import warp_like as wp
 from tests.frontend.support import build
@@ -191,3 +192,62 @@ def test_values_that_are_needed_stay():
         back = new + new.T * back
     np.testing.assert_allclose(out, back + x, rtol=1e-12)
     np.testing.assert_allclose(again, back + x, rtol=1e-12)
+
+
+@wp.kernel
+def transposed_variables(a: Matrix, b: Matrix, out: Matrix):
+    x, y = wp.tile_load(a, shape=(BLOCK, ROWS)), wp.tile_load(b, shape=(BLOCK, ROWS))
+    xt = wp.tile_transpose(x)
+    yt = wp.tile_transpose(a=y)
+    made = wp.tile_matmul(x, yt)
+    x[0, 0] = 9.0  # the variable shows it, as every part of a tile does
+    wp.tile_matmul(x, xt, made)
+    wp.tile_store(out, made)
+
+
+@wp.kernel
+def transposed_in_the_call(a: Matrix, b: Matrix, out: Matrix):
+    x, y = wp.tile_load(a, shape=(BLOCK, ROWS)), wp.tile_load(b, shape=(BLOCK, ROWS))
+    made = wp.tile_matmul(x, wp.tile_transpose(y))
+    x[0, 0] = 9.0
+    wp.tile_matmul(x, wp.tile_transpose(x), made)
+    wp.tile_store(out, made)
+
+
+@wp.kernel
+def variable_twice(a: Matrix, out: Matrix):
+    x = wp.tile_load(a, shape=(BLOCK, BLOCK))
+    xt = wp.tile_transpose(x)
+    xtt = wp.tile_transpose(xt)
+    made = wp.tile_matmul(xt, xt) - wp.tile_matmul(xt, wp.tile_transpose(xt))
+    wp.tile_store(out, made + wp.tile_matmul(xtt, xt) + wp.tile_matmul(xt, xtt[0:BLOCK]))
+
+
+def test_a_variable_that_holds_a_transposed_tile_is_not_copied():
+    random = np.random.default_rng(7)
+    x, y, out = random.random((BLOCK, ROWS)), random.random((BLOCK, ROWS)), np.zeros((BLOCK, BLOCK))
+    wp.launch_tiled(transposed_variables, dim=1, inputs=[x, y, out], block_dim=64)
+    changed = x.copy()
+    changed[0, 0] = 9.0
+    np.testing.assert_allclose(out, x @ y.T + changed @ changed.T, rtol=1e-12)
+    kernels = (transposed_variables, transposed_in_the_call)
+    copies = [sum(is_copy(o) for o in loops(lowered(kernel).body)) for kernel in kernels]
+    assert copies[0] == copies[1]
+
+
+def test_a_variable_that_holds_a_transposed_tile_as_both_factors():
+    x, out = np.random.default_rng(8).random((BLOCK, BLOCK)), np.zeros((BLOCK, BLOCK))
+    wp.launch_tiled(variable_twice, dim=1, inputs=[x, out], block_dim=64)
+    np.testing.assert_allclose(out, x.T @ x.T + x @ x.T, rtol=1e-12, atol=1e-14)
+
+
+def test_a_transposed_variable_of_a_tile_that_is_gone_is_refused():
+    @wp.kernel
+    def gone(a: Matrix, out: Matrix):
+        x = wp.tile_load(a, shape=(BLOCK, BLOCK))
+        xt = wp.tile_transpose(x)
+        x = x + x
+        wp.tile_store(out, wp.tile_matmul(x, xt))
+
+    with pytest.raises(wp.WarpCodegenError, match="was assigned another one"):
+        wp.launch_tiled(gone, dim=1, inputs=[np.zeros((BLOCK, BLOCK)), np.zeros((BLOCK, BLOCK))], block_dim=64)

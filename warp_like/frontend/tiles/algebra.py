@@ -42,12 +42,16 @@ def _matmul(ctx: Context, node: ast.Call) -> Operand:
 
 
 class _Factor:
-    """A matrix, which is ``value`` or that transposed; ``name`` is the variable, if it is one."""
+    """A matrix, which is ``value`` or that transposed.
 
-    def __init__(self, value: Value, is_transposed: bool, name: str | None = None) -> None:
-        self.value, self.is_transposed, self.name = value, is_transposed, name
+    ``name`` is the variable, if it is one, and ``turned`` says that ``value`` is what it holds transposed.
+    """
+
+    def __init__(self, value: Value, is_transposed: bool, name: str | None = None, *, turned: bool = False) -> None:
+        self.value, self.name, self.turned = value, name, turned
+        self.is_transposed = is_transposed != turned
         rows, columns = tile_type(value).shape
-        self.shape = (columns, rows) if is_transposed else (rows, columns)
+        self.shape = (columns, rows) if self.is_transposed else (rows, columns)
 
 
 def _require_precision(a: Arguments, x: _Factor) -> None:
@@ -74,8 +78,12 @@ def _factor(ctx: Context, a: Arguments, param: str, other: _Factor | None = None
         node, is_transposed = node.args[0], True
     name = node.id if isinstance(node, ast.Name) else None
     if other is not None and name is not None and name == other.name:
-        return _Factor(other.value, is_transposed, name)
-    value = ctx.expr(node)
+        return _Factor(other.value, is_transposed, name, turned=other.turned)
+    value, turned = ctx.reference(node), False
+    if isinstance(value, TileView):
+        turned = value.transposed is not None
+        with ctx.at(node):
+            value = (value.transposed or value).read(ctx.b, ctx.viewed(value))
     if not isinstance(value, Value) or not isinstance(value.type, Tile) or len(value.type.shape) != 2:
         with ctx.at(node):
             raise WarpCodegenTypeError(f"`{param}` of {a.name}() is a tile of 2 dimensions, got {describe(value)}")
@@ -83,7 +91,7 @@ def _factor(ctx: Context, a: Arguments, param: str, other: _Factor | None = None
     if not isinstance(t, Scalar) or not t.is_float:
         with ctx.at(node):
             raise WarpCodegenTypeError(f"`{param}` of {a.name}() has float elements, got {t}")
-    return _Factor(value, is_transposed, name)
+    return _Factor(value, is_transposed, name, turned=turned)
 
 
 def _product(ctx: Context, a: Arguments, x: _Factor, y: _Factor, t: Type) -> Value:

@@ -275,7 +275,10 @@ def _transpose(ctx: Context, node: ast.Call) -> Operand:
     t = _type(ctx, a, "a")
     if len(t.shape) != 2:
         raise WarpCodegenTypeError(f"tile_transpose() takes a tile of 2 dimensions, got {len(t.shape)}")
-    return _view_or_value(ctx, a, t.shape[::-1], lambda b, at: at[::-1], "a")
+    made = _view_or_value(ctx, a, t.shape[::-1], lambda b, at: at[::-1], "a")
+    if isinstance(made, TileView):
+        made.transposed = a.view("a")
+    return made
 
 
 def _broadcast(ctx: Context, node: ast.Call) -> Operand:

@@ -27,6 +27,9 @@ Grids of blocks often have short rows, of one block or a few. So a kernel on til
 compiled for one thread at a time, too, which runs rows that are shorter than ``Schedule.fewest``: those that take less
 time so than the vector of which they fill a part.
 
+Other kernels with loops are compiled once more, when they are first launched over many short rows, such as those of a
+grid of (100000, 3): their lanes go on in the next row where that costs less than vectors of which a few lanes work.
+
 A loop that looks through many items for few, as one over the points near to another, is a matter for one thread: lanes
 would wait for each other, and its iterations do better (``filter_loops.py``). Such threads may go along the cells of a
 hash grid (``object_order.py``).
@@ -77,6 +80,8 @@ FLATTENED = 1.2
 """How many times the cost of lanes along the last dimension lanes may cost that go on in the next row. These are full
 whatever the grid is, where rows of one thread took 8 to 30 times as long. Where rows are long, a factorisation takes
 1.07 times as long with them, and a scan of 6 elements, which is left as it is, 1.8 times."""
+SHORT = 4
+"""How many threads a short row has where it is not known: so many of a vector's lanes along rows are at work."""
 SIDE_BY_SIDE = 32
 """How many lanes there are where they search an object together. Rays on a mesh take 1.2 times as long in 8 lanes, and
 as long in 64, which take twice as long to compile. The threads that do not fill them are lanes under a mask, since code
@@ -117,6 +122,7 @@ def choose(
     gathers: bool = False,
     apart: Sequence[int] = (),
     private: Sequence[int] = (),
+    short_rows: bool = False,
 ) -> Choice:
     """Return ``f`` in the form in which the CPU runs it.
 
@@ -132,11 +138,12 @@ def choose(
         gathers: Whether gathers take less time than loads (``Target.has_fast_gathers``).
         apart: The arrays, by position, that overlap no other argument.
         private: Those to which threads add without atomics, each to elements of its own.
+        short_rows: Whether the rows of the grid have a few threads, fewer than a vector.
     """
     if not wanted and vector_bits >= FILTERED_BITS and _looks_through_rows(f, apart):
         made = Choice(f, 1, "a thread looks through many items for few")
     else:
-        made = _chosen(f, vector_bits, registers, wanted, reduced, options, private)
+        made = _chosen(f, vector_bits, registers, wanted, reduced, options, private, short_rows)
     loops = _Loops(vector_bits, registers, gathers, tuple(apart))
     if made.width == 1:
         from warp_like.passes.object_order import in_object_order, ordering
@@ -210,6 +217,7 @@ def _chosen(
     reduced: Sequence[int],
     options: Options,
     added: Sequence[int],
+    short_rows: bool,
 ) -> Choice:
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
@@ -226,14 +234,15 @@ def _chosen(
     one = f
     try:
         wide = _widened(f, wanted or native, reduced, options)
-        if f.is_tiled and grid_ndim(f) > 1:
-            flat = _flattened(f, options)
+        vectors = max(1.0, (wanted or native) / SHORT) if short_rows else 1.0
+        if (f.is_tiled or vectors > 1.0) and grid_ndim(f) > 1:
+            flat = _flattened(f, options, narrow=short_rows)
             filled = _widened(flat, wanted or native, reduced, options)
-            if lane_cost(filled, 1) < FLATTENED * lane_cost(wide, 1):
-                f, wide = flat, filled
+            if lane_cost(filled, 1) < max(FLATTENED, vectors) * lane_cost(wide, 1):
+                f, wide, vectors = flat, filled, 1.0
         if wanted:
             return Choice(wide, wanted, "vector_width asks for it")
-        cost = lane_cost(wide, 1, added)
+        cost = vectors * lane_cost(wide, 1, added)
         if cost >= thread_cost(one, 1, added):
             return Choice(_left_apart(one, wide), 1, "it gathers more than it computes")
         if one.is_tiled and cost >= (alone_cost := thread_cost(one, full, added)):
@@ -308,11 +317,11 @@ def _private_bytes(f: Function) -> int:
     return sum(size_of(t.dtype) * math.prod(shape) for t, shape in made if isinstance(t, Array))
 
 
-def _flattened(f: Function, options: Options) -> Function:
+def _flattened(f: Function, options: Options, *, narrow: bool) -> Function:
     from warp_like.passes.spmd.flatten_grid import flatten_grid
 
     run = Runner("lanes", f, options, (*stages.differentiated(debug=False), stages.LOWERED))
-    run("flatten_grid", flatten_grid)
+    run("flatten_grid", lambda g: flatten_grid(g, narrow=narrow))
     return run.end()
 
 

@@ -1,7 +1,8 @@
 """Number the threads of the whole grid: a function of a grid of several dimensions becomes one of a single dimension.
 
 Lanes are neighbours along the last dimension, and where that is short, most lanes have no thread. Kernels on tiles
-often run over grids such as ``(4096, 1)``, and what a lane computes there outweighs that indices come from divisions.
+often run over grids such as ``(4096, 1)``, others with loops over ``(100000, 3)``, and what a lane computes there
+outweighs that indices come from divisions.
 
 Relies on a finished function.
 
@@ -37,18 +38,21 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import clone_function, grid_ndim
-from warp_like.ir.types import int64
+from warp_like.ir.types import Scalar, int32, int64
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
-def flatten_grid(f: Function) -> Function:
-    """Return ``f`` for the same grid seen as one dimension; itself where it is one already."""
+def flatten_grid(f: Function, *, narrow: bool = False) -> Function:
+    """Return ``f`` for the same grid seen as one dimension; itself where it is one already.
+
+    ``narrow`` says that the grid has no more threads than ``contract.MAX_NARROW``: an int32 numbers them.
+    """
     ndim = grid_ndim(f)
     if ndim == 1:
         return f
     f = clone_function(f)
     start = Block()
-    rewrite(f, _Flattener(Emitter(start), ndim))
+    rewrite(f, _Flattener(Emitter(start), ndim, int32 if narrow else int64))
     f.body.ops[:0] = start.ops
     return f
 
@@ -56,14 +60,15 @@ def flatten_grid(f: Function) -> Function:
 class _Flattener(Rewriter):
     """Puts what follows from the thread's number, which ``start`` computes, in place of its indices.
 
-    The number may exceed an int32, which each index along an axis fits.
+    The number, of ``type``, may exceed an int32, which each index along an axis fits.
     """
 
-    def __init__(self, start: Emitter, ndim: int) -> None:
+    def __init__(self, start: Emitter, ndim: int, type: Scalar) -> None:
         super().__init__()
         self.start, self.ndim = start, ndim
-        number = start.insert(ops.Tid(0, 1), int64).result
-        self.extents = [start.insert(ops.GridDim(axis, ndim), int64).result for axis in range(1, ndim)]
+        number = start.insert(ops.Tid(0, 1), type).result
+        extents = [start.insert(ops.GridDim(axis, ndim), int64).result for axis in range(1, ndim)]
+        self.extents = [start.cast(n, type) for n in extents]
         found = []
         for extent in reversed(self.extents):
             before = start.apply("div", number, extent)

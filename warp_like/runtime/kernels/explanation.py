@@ -38,6 +38,7 @@ class Variant(Frozen):
         device: What it was compiled for.
         shares_indices: Whether it runs grids of more dimensions than the kernel asks for indices.
         extents: How many of a grid's first extents may exceed 1; 0 where all may.
+        short_rows: Whether it is for grids of short rows.
     """
 
     arguments: tuple[tuple[str, str], ...]
@@ -56,6 +57,7 @@ class Variant(Frozen):
     shares_indices: bool = False
     assumes: str = "plain additions"
     extents: int = 0
+    short_rows: bool = False
 
     def lines(self) -> Iterator[str]:
         """The text of the variant."""
@@ -64,6 +66,7 @@ class Variant(Frozen):
         plain = "apart from each other, counted in 32 bits" if on_cuda else self.assumes
         kinds += ["64-bit indices"] * self.wide + [plain] * self.plain_sums
         kinds += ["several threads with the same indices"] * self.shares_indices
+        kinds += ["short rows of threads"] * self.short_rows
         kinds += [f"no extents above 1 but the first {self.extents}"] * bool(self.extents)
         stages = ", ".join(f"{name} {1e3 * s:.1f}" for name, s in self.seconds)
         total = 1e3 * sum(s for _, s in self.seconds)
@@ -124,4 +127,5 @@ def _variant(program: Program, which: tuple[bool, bool, bool], artifact: Artifac
         shares_indices=program.shares_indices,
         assumes="plain additions" if effects.sums or effects.thread_private or effects.reduced else "no overlaps",
         extents=program.extents,
+        short_rows=program.short_rows,
     )

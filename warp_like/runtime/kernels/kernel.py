@@ -371,6 +371,7 @@ class Kernel(ByName, _native.Launchable):
         shares_indices: bool = False,
         again: tuple[int, ...] | None = None,
         extents: int = 0,
+        short_rows: bool = False,
     ) -> Program:
         """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``.
 
@@ -379,13 +380,14 @@ class Kernel(ByName, _native.Launchable):
         ``device`` is what it is compiled for; the CPU when left out. ``alone`` asks for the adjoint of one thread (see
         ``Program.in_order``), and ``shares_indices`` for what runs grids of more dimensions than the kernel asks for
         indices (see ``Program.over``). ``again`` lists what has tangents in a second forward mode (see ``Signature``).
-        ``extents`` is how many of the grid's first extents may exceed 1; 0 leaves that open.
+        ``extents`` is how many of the grid's first extents may exceed 1; 0 leaves that open. ``short_rows`` asks for
+        what runs grids of short rows.
         """
         place = None if device is None or device.is_cpu else device
-        key = (types, wrt, same, tangent, place, alone, shares_indices, again, extents)
+        key = (types, wrt, same, tangent, place, alone, shares_indices, again, extents, short_rows)
         found = self._programs.get(key)
         if found is None:
-            made = Program(self, types, wrt, same, tangent, device, alone, shares_indices, again, extents)
+            made = Program(self, types, wrt, same, tangent, device, alone, shares_indices, again, extents, short_rows)
             found = self._programs.setdefault(key, made)
         return found
 

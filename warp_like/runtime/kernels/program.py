@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from warp_like import _native, values
 from warp_like.base.contract import (
     CUDA_CONTEXT,
+    FEWEST_IN_SHORT_ROWS,
     MAX_DIMS,
     MAX_NARROW,
     OBJECT_KIND_BIT,
+    SHORT_ROW,
     ObjectKind,
     ParamFlag,
     ParamKind,
@@ -25,7 +27,7 @@ from warp_like.base.faults import explain
 from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
-from warp_like.compiler.artifact import Artifact, Effects
+from warp_like.compiler.artifact import Artifact, Effects, GridSchedule
 from warp_like.compiler.signature import Signature, entry_roles, prefixed
 from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, adjoint_type, is_differentiable, leaf_fields
@@ -60,6 +62,8 @@ class DispatcherSpec(Frozen):
         tid_ndim: How many indices it asks for; the most dimensions of a grid where it does not ask.
         most_narrow: The largest extent of a grid for which ``tid()`` is an int32.
         shares_indices: Whether it takes grids of more dimensions than that, and no others.
+        short_rows: Whether it takes grids of short rows (``is_of_short_rows``), and no others.
+        leaves_short_rows: Whether there is a program that takes these better.
         order_dependent: Whether what it computes depends on the order in which its threads run, other than by rounding
             sums.
         non_associative: Whether arrays that it only adds to are of floats.
@@ -84,6 +88,8 @@ class DispatcherSpec(Frozen):
     tid_ndim: int = MAX_DIMS
     most_narrow: int = MAX_NARROW
     shares_indices: bool = False
+    short_rows: bool = False
+    leaves_short_rows: bool = False
     order_dependent: bool = False
     non_associative: bool = False
     prints: bool = False
@@ -113,6 +119,7 @@ class Program:
             threads have the same.
         again: For forward mode twice, the positions of what has tangents in the second; see ``Signature``.
         extents: How many of the grid's first extents may exceed 1; 0 where all may.
+        short_rows: Whether it is for grids of short rows, along which most lanes would have no thread.
     """
 
     def __init__(
@@ -127,6 +134,7 @@ class Program:
         shares_indices: bool = False,
         again: tuple[int, ...] | None = None,
         extents: int = 0,
+        short_rows: bool = False,
     ) -> None:
         self.kernel = kernel
         self.device = device or get_device("cpu")
@@ -138,6 +146,7 @@ class Program:
         self.shares_indices = shares_indices
         self.again = again
         self.extents = extents
+        self.short_rows = short_rows
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # with ``max_threads``, where blocks have threads
@@ -173,6 +182,11 @@ class Program:
     def saves_results(self) -> bool:
         """Whether it has a parameter more than its kernel, for results of atomics (``passes/ad/saved_results.py``)."""
         return len(self.types) > len(self.kernel.parameters)
+
+    @property
+    def is_for_few_grids(self) -> bool:
+        """Whether grids of another kind are run by another program."""
+        return self.shares_indices or self.extents > 0 or self.short_rows
 
     @property
     def target(self) -> Target | None:
@@ -211,7 +225,7 @@ class Program:
         are 0: the others then name a thread.
         """
         asked = self.types, self.wrt, self.same, self.tangent, self.device, self.alone
-        if self.extents:
+        if self.extents or self.short_rows:
             return self.kernel.program(*asked).over(dims)
         has_more = len(dims) > 1 and math.prod(dims) > 1
         if has_more and dims[0] > self.most_narrow and not self.artifacts:
@@ -219,6 +233,8 @@ class Program:
         if extents := self._extents(dims):
             return self.kernel.program(*asked, extents=extents)
         shares = has_more and math.prod(dims[self.tid_ndim :]) > 1
+        if not shares and self.is_of_short_rows(dims) and self._has_code_for_short_rows(self.facts.schedule):
+            return self.kernel.program(*asked, short_rows=True)
         if shares == self.shares_indices:
             return self
         return self.kernel.program(*asked, shares_indices=shares)
@@ -244,6 +260,23 @@ class Program:
     @functools.cached_property
     def _works_on_tiles(self) -> bool:
         return self.kernel.works_on_tiles
+
+    def is_of_short_rows(self, dims: tuple[int, ...]) -> bool:
+        """Return whether the rows of a grid are short, and many enough to have code of their own."""
+        last = dims[self.tid_ndim - 1] if 1 < self.tid_ndim <= len(dims) else 1
+        return 1 < last <= SHORT_ROW and FEWEST_IN_SHORT_ROWS <= math.prod(dims) <= self.most_narrow
+
+    def _has_code_for_short_rows(self, schedule: GridSchedule) -> bool:
+        """Whether grids of short rows have a program of their own, in which lanes go on in the next row.
+
+        What a thread without loops does is little beside finding its indices by a division. Kernels on tiles have lanes
+        that go on in the next row without that.
+        """
+        if schedule.bounded or not 1 < schedule.tid_ndim < MAX_DIMS or self.shares_indices or self.extents:
+            return False
+        options = self.kernel.compile_options()
+        in_lanes = options.vector_width != 1 and not options.debug
+        return in_lanes and self._may_know_extents and not self._works_on_tiles and not self.kernel.precompiled
 
     def require(self, *, contiguous: bool, wide: bool, sums: bool = False) -> _native.Dispatcher:
         """Return the dispatcher with the variant installed.
@@ -274,6 +307,7 @@ class Program:
         return Signature(
             self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, self.again, self.alone,
             saves_results=self.saves_results, shares_indices=self.shares_indices, extents=self.extents,
+            short_rows=self.short_rows,
         )  # fmt: skip
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
@@ -294,6 +328,8 @@ class Program:
             tid_ndim=schedule.tid_ndim,
             most_narrow=self.most_narrow,
             shares_indices=self.shares_indices,
+            short_rows=self.short_rows,
+            leaves_short_rows=not self.short_rows and self._has_code_for_short_rows(schedule),
             order_dependent=effects.order_dependent,
             non_associative=effects.non_associative,
             prints=effects.prints,

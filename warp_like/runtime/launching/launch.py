@@ -181,11 +181,11 @@ def _run_or_record(
 
 def _remember(kernel: Kernel, program: Program) -> None:
     """Let further launches of a kernel with one choice of types begin at its dispatcher."""
-    if not program.device.is_cpu or program.shares_indices or program.extents or kernel.others is not None:
+    if not program.device.is_cpu or program.is_for_few_grids or kernel.others is not None:
         # Launches may go from device to device, and to grids of other dimensions: each has its dispatcher.
         found = [d for d in (kernel.fast, *(kernel.others or ())) if d is not None and d is not program.dispatcher]
-        here = program.device, program.shares_indices, program.tid_ndim
-        kernel.others = [d for d in found if (d.device, d.shares_indices, d.tid_ndim) != here]
+        here = program.device, program.shares_indices, program.tid_ndim, program.short_rows
+        kernel.others = [d for d in found if (d.device, d.shares_indices, d.tid_ndim, d.short_rows) != here]
     if settings.enable_cpu_blocks and kernel.asks_about_blocks:
         return  # each launch may have other blocks
     effects = program.effects
