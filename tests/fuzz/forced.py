@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from warp_like.backend.llvm import lane_partials
+from warp_like.backend.llvm import lane_partials, pieces
 from warp_like.passes import read_in_place, split_vectors
 from warp_like.passes.spmd import choice, coarsening, filter_loops, filters, uniform_branches, widen_loops
 
@@ -23,6 +23,8 @@ THRESHOLDS = (
     (filters, "FEWEST", 1),
     (filter_loops, "FEWEST_IN_LINE", 1),
     (lane_partials, "FEWEST", 1),
+    (pieces, "MOST_TOGETHER", 0),
+    (pieces, "LOOPS", 1),
     (uniform_branches, "LARGEST", 1000),
     (widen_loops, "MOST_REGISTERS", 8),
 )

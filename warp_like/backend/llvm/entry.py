@@ -35,6 +35,7 @@ from warp_like.backend.llvm.cuda import CONTEXT
 from warp_like.backend.llvm.grids import CpuGrid, Grid, LaneGrid, byte_at, covers, has_large_body, uses_stack
 from warp_like.backend.llvm.lower import Lowering
 from warp_like.backend.llvm.memory import invariant, load_value, parameter_note, sum_scope
+from warp_like.backend.llvm.pieces import Cutter, is_cut
 from warp_like.backend.llvm.polls import Fuel, Polls
 from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, Rep, leaves
@@ -121,6 +122,8 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
                 if whole and i in partials and isinstance(rep, ArrayRef):
                     rep = rep.replace(partials=partials[i])
                 lowering.bind(p, rep)
+            if g.schedule.lanes > 1 and not options.lineinfo and is_cut(g):
+                lowering.cutter = Cutter()
             lowering.body(g)
             if polls is not None:
                 polls.thread(g.body)

@@ -29,6 +29,7 @@ from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.matrix_units import load_fragments, multiply_add
 from warp_like.backend.llvm.native_calls import call_function
+from warp_like.backend.llvm.pieces import Cutter
 from warp_like.backend.llvm.polls import Polls
 from warp_like.backend.llvm.shuffle import compressed, iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
@@ -94,6 +95,7 @@ class Lowering:
         self._summed: set[Op | None] = set()  # sums over lanes whose vectors are added
         self.summed_products: set[Value] = set()
         self.slots = Slots()
+        self.cutter: Cutter | None = None
         self.wide: list[dict[Value, str]] = [{}]  # indices in 64 bits, by the block that they are known in
 
     # --- values ---
@@ -177,8 +179,11 @@ class Lowering:
         for p, rep in params:
             self.bind(p, rep)
         self.neighbours |= neighbours.find_groups(b, self._is_sum, lambda o: self.ranges.cannot_wrap(o))
-        for o in b.ops[:-1]:
-            self.op(o)
+        if self.cutter is None:
+            for o in b.ops[:-1]:
+                self.op(o)
+        else:
+            self.cutter.write(self.w, b.ops[:-1], self.op)
         out = [self.rep(v) for v in b.yielded]
         self.wide.pop()
         return out

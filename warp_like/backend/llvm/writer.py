@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from warp_like.backend.llvm.lineinfo import LineInfo, quoted
+from warp_like.backend.llvm.pieces import Carved, carve, has_pieces
 from warp_like.backend.target import Options, Target
 from warp_like.base.loc import Loc
 
@@ -252,6 +253,14 @@ class Writer:
             at += -(-size // CACHE_LINE) * CACHE_LINE
         return lines
 
+    def _carved(self, signature: str, reserved: list[str]) -> Carved:
+        """The lines of the entry, and the functions into which its marked pieces are moved, with its attributes."""
+        if not has_pieces(self.lines):
+            return Carved(self.lines, [])
+        number = signature.rpartition(" ")[2]
+        (own,) = (text for text, n in self._attributes.items() if n == number)
+        return carve(self.lines, reserved, signature, self.attributes(f"noinline {own}"))
+
     # --- the module ---
 
     def module(self, name: str, signature: str) -> str:
@@ -271,8 +280,9 @@ class Writer:
         local = self._local_memory()
         parts += self._declared.values()
         defined = f" !dbg {self._line_info.entry}" if self._line_info is not None else ""
-        parts += [f"{signature}{defined} {{", "entry:", *self._allocas, *local, *self.lines, "}"]
-        parts += self._helpers.values()
+        lines, pieces = self._carved(signature, [*self._allocas, *local])
+        parts += [f"{signature}{defined} {{", "entry:", *self._allocas, *local, *lines, "}"]
+        parts += [*pieces, *self._helpers.values()]
         parts += [f"attributes {n} = {{ {text} }}" for text, n in self._attributes.items()]
         parts += self._metadata + self._lists
         if self._flags:

@@ -64,9 +64,11 @@ from warp_like.passes.spmd.widen import calls_library, widen
 
 FILTERED_BITS = 256
 """The fewest bits of vectors with which loops look through items (``filter_loops.py``): some of a vector are loaded."""
-LARGEST, MOST_LOOPS = 8000, 300
-"""The most ops and loops of a kernel that is widened unasked. LLVM's time grows with the number of ops, and faster than
-that of loops: for 500 of them vectors take it 4 s, twice as long as one thread does."""
+LARGEST, MOST_LOOPS = 8000, 2400
+"""The most ops and loops of a kernel that is widened unasked. LLVM's time grows with the number of ops, and no
+faster than that of loops, since the backend cuts them into functions of a few: 1,200 loops take 4 s."""
+OPS_OF_LOOP = 16
+"""How many ops for each loop a kernel may have in any case: where there are loops, there are cuts."""
 LARGEST_BLOCKED = 600
 """The most ops of one whose values may take more than one register."""
 LARGEST_PRIVATE = 256 << 10
@@ -305,7 +307,8 @@ def _reason_against(f: Function, size: int) -> str:
     if has_op(f, ops.Breakpoint):
         return "it stops in a debugger"
     loops = len(find_ops(f.body, ops.For)) + len(find_ops(f.body, ops.While))
-    for number, most, what in ((size, LARGEST, "ops"), (loops, MOST_LOOPS, "loops")):
+    largest = max(LARGEST, OPS_OF_LOOP * loops)
+    for number, most, what in ((loops, MOST_LOOPS, "loops"), (size, largest, "ops")):
         if number > most:
             return f"{number} {what} are too many to compile for lanes in reasonable time"
     return ""
