@@ -95,8 +95,9 @@ def assigned(tree: ast.Module) -> Iterator[tuple[str, int]]:
         if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
             continue
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            several = isinstance(target, ast.Tuple)  # else a tuple is the value of one name
             names = target.elts if isinstance(target, ast.Tuple) else [target]
-            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            values = node.value.elts if several and isinstance(node.value, ast.Tuple) else [node.value]
             for name, value in zip(names, values):  # noqa: B905 (a function may give all of them)
                 if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, int):
                     yield name.id.strip("_"), value.value

@@ -1,13 +1,14 @@
 """JAX calls whose kernels run in blocks of several threads on the CPU."""
 
-import jax
 import numpy as np
 import pytest
 
-import warp_like as wp
-from tests.interop.block_kernels import centred, centred_np, moments, moments_np
-from tests.runtime.launching.test_cpu_blocks import cpu_blocks
-from warp_like.interop.jaxffi import jax_callable, jax_kernel
+jax = pytest.importorskip("jax")
+
+import warp_like as wp  # noqa: E402
+from tests.interop.block_kernels import centred, centred_np, moments, moments_np  # noqa: E402
+from tests.runtime.launching.test_cpu_blocks import cpu_blocks  # noqa: E402
+from warp_like.interop.jaxffi import jax_callable, jax_kernel  # noqa: E402
 
 f64 = wp.float64
 
