@@ -287,7 +287,7 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     const ChunkAlignment alignment = chunk_alignment(job.lanes, job.rows, job.dims);
     const bool alone = fixed && (job.order_dependent || (job.non_associative && !in_order));
     // Where few kernel threads took long the last time, one that runs alone to be timed would keep the others waiting.
-    if (job.known_ns > kShareNs && job.count > 1 && job.count <= kFewThreads && !alone && !job.takes) {
+    if (job.known_ns > kShareNs && job.count > 1 && job.count <= kFewThreads && !alone) {
         gil->release();
         if (share(job, &self, in_order, &copy, 0, job.known_ns, fixed, &watchdog)) {
             const int64_t at_once = std::min<int64_t>(thread_count(), job.count);

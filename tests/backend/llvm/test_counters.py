@@ -115,3 +115,21 @@ def test_two_python_threads(threads: int) -> None:
         worker.join()
     numbers = np.sort(np.concatenate([out.numpy() for mine in outs for out in mine]))
     np.testing.assert_array_equal(numbers, np.arange(2 * repeats * n))
+
+
+@wp.kernel
+def wait(flag: wp.array(dtype=int), polls: wp.int64, out: wp.array(dtype=int)):
+    for _ in range(polls):
+        if wp.atomic_add(flag, 0, 0) > 0:
+            out[0] = 1
+            break
+
+
+def test_a_loop_sees_what_the_host_writes_meanwhile(threads: int) -> None:
+    """An addition of 0 asks again each time; the host answers when the launch has let go of the GIL."""
+    flag, out = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    timer = threading.Timer(0.02, lambda: flag.__setitem__(0, 1))
+    timer.start()
+    wp.launch(wait, 1, inputs=[flag, 10**10, out])
+    timer.join()
+    assert out[0] == 1

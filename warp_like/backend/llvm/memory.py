@@ -316,11 +316,13 @@ def exchange_plainly(w: Writer, array: ArrayRef, address: str, value: tuple[str,
 def count_plainly(w: Writer, kind: str, t: Scalar, address: str, x: str) -> str:
     """Add to the integer at ``address``, which no other OS thread touches meanwhile; return the old one.
 
-    Threads may mean the same element, and ask for its order, so this is in no access group.
+    Threads may mean the same element, and ask for its order, so this is in no access group. A loop may wait for what
+    another program writes there, so each load is done, where it stands (``monotonic``).
     """
-    old = w.op(f"load {register_type(t)}, {w.array_pointer} {address}, align {align_of(t)}")
+    reg, place = register_type(t), f"{w.array_pointer} {address}"
+    old = w.op(f"load atomic {reg}, {place} monotonic, align {align_of(t)}")
     new = combined(w, kind, t, old, x, "")
-    w.do(f"store {register_type(t)} {new}, {w.array_pointer} {address}, align {align_of(t)}")
+    w.do(f"store atomic {reg} {new}, {place} monotonic, align {align_of(t)}")
     return old
 
 
