@@ -179,7 +179,8 @@ def depends_on_order(memory: Memory, summed: Sequence[int] = ()) -> bool:
     """Return whether what a function computes may depend on the order in which its threads run.
 
     So it is where threads update an element of one another such that order shows: by adding floats, which rounds, by
-    exchanging, or by looking at what was there before; and where they print. The arrays at the positions ``summed`` are
+    exchanging, by updates of several kinds (a minimum and a maximum), or by looking at what was there before; and where
+    they print. The arrays at the positions ``summed`` are
     not looked at.
     """
     f = memory.function
@@ -189,7 +190,10 @@ def depends_on_order(memory: Memory, summed: Sequence[int] = ()) -> bool:
         found = memory.of(root)
         if root in apart or root.kind == "local" or (root.kind == "parameter" and root.array in owned):
             continue
-        if any(is_update(a) and (a.used or not _commutes(a.op)) for a in found):
+        updates = [a for a in found if is_update(a)]
+        if any(a.used or not _commutes(a.op) for a in updates):
+            return True
+        if len({_kind(a.op) for a in updates}) > 1:
             return True
     return has_op(f, ops.Print, ops.Native)
 
@@ -203,6 +207,12 @@ def sums_are_non_associative(f: Function, summed: Sequence[int]) -> bool:
 def _commutes(o: Op) -> bool:
     """Whether updates like ``o`` give the same bits in any order."""
     return isinstance(o, ops.Atomic) and not KINDS[o.kind].has_order(o.value.type)
+
+
+def _kind(o: Op) -> str:
+    """Return the same for updates that give the same bits in any order among each other, if each kind does."""
+    assert isinstance(o, ops.Atomic)
+    return "add" if o.kind == "sub" else o.kind
 
 
 def _is_wide(p: Value) -> bool:

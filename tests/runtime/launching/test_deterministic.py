@@ -310,3 +310,27 @@ def test_arguments_that_are_one_array_of_own_elements(deterministic):
     rows = wp.zeros((n, m), dtype=float)
     wp.launch(rows_of_one, n, [wp.array(x), rows, rows])
     np.testing.assert_array_equal(rows.numpy(), np.repeat(3 * x, m).reshape(n, m))
+
+
+@wp.kernel
+def clamped(x: wp.array(dtype=int), out: wp.array(dtype=int)):
+    i = wp.tid()
+    wp.atomic_max(out, i // 900, x[i])
+    wp.atomic_min(out, i // 900, x[i] + 2)
+
+
+def test_a_minimum_and_a_maximum_of_one_element_go_in_order(deterministic):
+    assert depends_on_order(analyse(optimised(clamped.source, Signature(clamped.types))))
+    x = np.random.default_rng(5).integers(-9, 9, 60_000).astype(np.int32)
+    wanted = np.zeros(67, dtype=np.int32)
+    for i, value in enumerate(x):
+        wanted[i // 900] = min(max(wanted[i // 900], value), value + 2)
+    one, lanes = clamped.with_options(vector_width=1), clamped.with_options(vector_width=16)
+    results = []
+    for wp.config.num_threads in (1, 2, 7):
+        out, other = np.zeros_like(wanted), np.zeros_like(wanted)
+        wp.launch(one, len(x), [x, out])
+        np.testing.assert_array_equal(out, wanted)
+        wp.launch(lanes, len(x), [x, other])
+        results.append(other)
+    np.testing.assert_array_equal(results, [results[0]] * 3)
