@@ -402,6 +402,7 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
         apart=(*options.sums, *options.reduced, *options.apart),  # thread-private ones may be given again
         private=options.thread_private,
         short_rows=signature.short_rows,
+        whole=options.lineinfo,  # a line is said to be one of the entry's
     )
 
 

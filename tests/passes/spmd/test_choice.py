@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.frontend.support import define
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
+from warp_like.ir.core import Function
 from warp_like.ir.rewrite import grid_ndim
 from warp_like.passes.spmd.choice import Choice, choose
 
@@ -291,3 +293,23 @@ def test_permutations_of_vectors(n):
     expected = np.empty_like(x)
     expected[at] = x
     np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def many(line: str, count: int) -> Function:
+    """A kernel that has ``line`` that often, with numbers from 0 up in place of the braces."""
+    kernel = define(
+        "@wp.kernel\ndef many(x: wp.array(dtype=float), m: int, y: wp.array(dtype=float)):\n    i = wp.tid()\n"
+        "    a = x[i]\n" + "".join(f"    {line.format(k)}\n" for k in range(count)) + "    y[i] = a\n"
+    )["many"]
+    return optimised(kernel.source, Signature(kernel.types))
+
+
+def test_many_returns_one_after_the_other():
+    """Each leaves fewer threads, until their share of all was 0 to the estimate, which divided by it."""
+    assert choose(many("if a == {}.0: return", 150), 512, 32, 0).reason
+
+
+def test_where_no_cuts_are_made_fewer_loops_run_in_lanes():
+    f = many("for j in range(m): a = a + x[j] * {}.0", 301)
+    assert "301 loops" in choose(f, 512, 32, 0, whole=True).reason
+    assert "loops" not in choose(f, 512, 32, 0).reason

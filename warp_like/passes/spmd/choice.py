@@ -67,6 +67,8 @@ FILTERED_BITS = 256
 LARGEST, MOST_LOOPS = 8000, 2400
 """The most ops and loops of a kernel that is widened unasked. LLVM's time grows with the number of ops, and no
 faster than that of loops, since the backend cuts them into functions of a few: 1,200 loops take 4 s."""
+MOST_WHOLE = 300
+"""The most loops where the backend makes no cuts: with line information. LLVM takes 8 s for 400 of them in vectors."""
 OPS_OF_LOOP = 16
 """How many ops for each loop a kernel may have in any case: where there are loops, there are cuts."""
 LARGEST_BLOCKED = 600
@@ -125,6 +127,7 @@ def choose(
     apart: Sequence[int] = (),
     private: Sequence[int] = (),
     short_rows: bool = False,
+    whole: bool = False,
 ) -> Choice:
     """Return ``f`` in the form in which the CPU runs it.
 
@@ -141,11 +144,13 @@ def choose(
         apart: The arrays, by position, that overlap no other argument.
         private: Those to which threads add without atomics, each to elements of its own.
         short_rows: Whether the rows of the grid have a few threads, fewer than a vector.
+        whole: Whether the backend leaves a function of many loops whole.
     """
+    most_loops = MOST_WHOLE if whole else MOST_LOOPS
     if not wanted and vector_bits >= FILTERED_BITS and _looks_through_rows(f, apart):
         made = Choice(f, 1, "a thread looks through many items for few")
     else:
-        made = _chosen(f, vector_bits, registers, wanted, reduced, options, private, short_rows)
+        made = _chosen(f, vector_bits, registers, wanted, reduced, options, private, short_rows, most_loops)
     loops = _Loops(vector_bits, registers, gathers, tuple(apart))
     if made.width == 1:
         from warp_like.passes.object_order import in_object_order, ordering
@@ -220,6 +225,7 @@ def _chosen(
     options: Options,
     added: Sequence[int],
     short_rows: bool,
+    most_loops: int,
 ) -> Choice:
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
@@ -228,7 +234,7 @@ def _chosen(
     private = _private_bytes(f)
     full = vector_bits // bits
     native = _lanes_that_fit(full, private)
-    against = "" if wanted else _reason_against(f, size)
+    against = "" if wanted else _reason_against(f, size, most_loops)
     if private * (wanted or native) > LARGEST_PRIVATE:
         against = f"its threads' own arrays would take {private * (wanted or native)} bytes"
     if against:
@@ -298,7 +304,7 @@ def _power_of_two(n: int) -> int:
     return 1 << max(n.bit_length() - 1, 0)
 
 
-def _reason_against(f: Function, size: int) -> str:
+def _reason_against(f: Function, size: int, most_loops: int) -> str:
     """Why ``f``, of ``size`` ops, is left as it is where nobody asks for lanes."""
     if _only_sums(f):
         return "a sum over the threads: left to LLVM's vectoriser"
@@ -308,7 +314,7 @@ def _reason_against(f: Function, size: int) -> str:
         return "it stops in a debugger"
     loops = len(find_ops(f.body, ops.For)) + len(find_ops(f.body, ops.While))
     largest = max(LARGEST, OPS_OF_LOOP * loops)
-    for number, most, what in ((loops, MOST_LOOPS, "loops"), (size, largest, "ops")):
+    for number, most, what in ((loops, most_loops, "loops"), (size, largest, "ops")):
         if number > most:
             return f"{number} {what} are too many to compile for lanes in reasonable time"
     return ""

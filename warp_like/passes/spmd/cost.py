@@ -35,6 +35,7 @@ _WHOLE_PART, _MASKED_PART = 2.0, 5.0  # a component of elements side by side, fo
 _CONSECUTIVE = 0.5  # the same for elements that follow on each other, and are transposed
 _LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full of 512 bits, where most else takes 1
 _SIDE = 0.6  # of a branch that a thread takes about as often as not
+_RAREST = 1e-9  # the smallest share of threads that is told from none
 _GROUPS = 4  # as many lanes go different ways independently of each other
 _ANY, _REDUCTION = 2.0, 6.0  # whether a mask has a lane; a sum over the lanes, or another one
 _DIVERGENCE = 1.3  # how much longer the last lane takes in a loop than the average one
@@ -222,7 +223,7 @@ class _Lanes:
         share = self.likelihood.of(cond)
         if goes_together(cond):
             return _taken(share) * self.block(b)
-        outer, self.share = self.share, self.share * share
+        outer, self.share = self.share, max(self.share * share, _RAREST)
         cycles = self.block(b) * _any_lane(self.share) / _any_lane(outer)
         self.share = outer
         return cycles
