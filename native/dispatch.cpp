@@ -94,7 +94,7 @@ bool is_wide(const Grid& grid, const Dispatcher* self) {
 // Whether the rows of the grid are short, and many enough to have code of their own; as `is_of_short_rows` in Python.
 bool has_short_rows(const Dispatcher* self, const Grid& grid) {
     const int64_t row = grid.dims[self->tid_ndim - 1];
-    return self->tid_ndim > 1 && row > 1 && row <= kShortRow && grid.count >= kFewestInShortRows &&
+    return self->tid_ndim > 1 && row > 1 && row <= kShortGridRow && grid.count >= kFewestInShortRows &&
            grid.count <= self->most_narrow;
 }
 

@@ -93,18 +93,18 @@ define internal { i32, i1 } @wl_match_pair(i32 %mask, i64 %x) {
 }
 declare i32 @wl_match(i64)
 define internal void @helper.copy16(ptr %to, ptr %from) {
-  call void @wl_copy(ptr %to, ptr %from, i32 16, i32 16)
+  call void @wl_copy_later(ptr %to, ptr %from, i32 16, i32 16)
   ret void
 }
 define internal void @helper.copy8(ptr %to, ptr %from, i32 %count) {
-  call void @wl_copy(ptr %to, ptr %from, i32 8, i32 %count)
+  call void @wl_copy_later(ptr %to, ptr %from, i32 8, i32 %count)
   ret void
 }
 define internal void @helper.copy4(ptr %to, ptr %from, i32 %count) {
-  call void @wl_copy(ptr %to, ptr %from, i32 4, i32 %count)
+  call void @wl_copy_later(ptr %to, ptr %from, i32 4, i32 %count)
   ret void
 }
-declare void @wl_copy(ptr, ptr, i32, i32)
+declare void @wl_copy_later(ptr, ptr, i32, i32)
 declare void @wl_await()
 define internal float @helper.rsqrt(float %x) {  ; as far off as the hardware may be: 2 units in the last place
   %wide = fpext float %x to double
@@ -307,7 +307,7 @@ class CudaKernel:
             "wl_mma": form(None, I32, P)(self._multiply_add),
             "wl_ldmatrix": form(None, I32, I32, P, P)(self._load_matrices),
             "wl_touch": form(None, I32, P, I32)(self._touch),
-            "wl_copy": form(None, P, P, I32, I32)(self._copy),
+            "wl_copy_later": form(None, P, P, I32, I32)(self._copy),
             "wl_await": form(None)(self._await),
         }
         for name, of in _REDUCTIONS.items():

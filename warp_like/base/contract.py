@@ -26,7 +26,7 @@ most threads of a grid, and the most elements of an array, that CUDA's code coun
 int32 that the index of a neighbour, ``tid() + 2``, provably fits; on CUDA that of the next thread, a stride further,
 fits a uint32."""
 
-SHORT_ROW = 8
+SHORT_GRID_ROW = 8
 """The longest row of a grid that counts as short: it fills half of a vector of 16 threads at most."""
 
 FEWEST_IN_SHORT_ROWS = 1024

@@ -87,7 +87,7 @@ class Signature(Frozen):
             are kept: the kernel stores them there, and its adjoint loads them.
         shares_indices: The grid has more dimensions than the kernel asks for indices, so several threads have the same.
         extents: How many of the grid's first extents may exceed 1, so that all further indices are 0; 0 where all may.
-        short_rows: The grid's rows have from 2 to ``contract.SHORT_ROW`` threads, and it has no more threads than
+        short_rows: The grid's rows have from 2 to ``contract.SHORT_GRID_ROW`` threads, and it has no more threads than
             ``contract.MAX_NARROW``. That decides where lanes lie; the code serves all grids of so many threads.
     """
 

@@ -229,38 +229,9 @@ def spinning(lock: wp.array(dtype=int)):
         pass
 
 
-@wp.func
-def one_loop(x: float, n: int):
-    for _k in range(n):
-        x = 0.5 * x + 1.0
-    return x
-
-
-@wp.func
-def seven_loops(x: float, n: int):
-    for _k in wp.static(range(7)):
-        x = one_loop(x, n)
-    return x
-
-
-@wp.func
-def loops_49(x: float, n: int):
-    for _k in wp.static(range(7)):
-        x = seven_loops(x, n)
-    return x
-
-
-@wp.kernel
-def many_loops(x: wp.array(dtype=float), n: int):
-    i = wp.tid()
-    for _k in wp.static(range(7)):
-        x[i] = loops_49(x[i], n)
-
-
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        (many_loops, "343 loops are too many to compile for lanes in reasonable time"),
         (summing, "a sum over the threads: left to LLVM's vectoriser"),
         (talking, "it prints, and the lines of a thread stay together"),
         (waiting, "threads may wait for each other in a loop around an atomic"),

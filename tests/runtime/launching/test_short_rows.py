@@ -7,7 +7,7 @@ import pytest
 
 import warp_like as wp
 from tests.long_tail import seeds
-from warp_like.base.contract import FEWEST_IN_SHORT_ROWS, SHORT_ROW
+from warp_like.base.contract import FEWEST_IN_SHORT_ROWS, SHORT_GRID_ROW
 
 
 @wp.kernel
@@ -42,7 +42,16 @@ def check(rows: int, row: int) -> None:
 
 
 FEW = FEWEST_IN_SHORT_ROWS
-GRIDS = [(FEW, 3), (FEW // 3, 3), (FEW // 3 + 1, 3), (FEW, SHORT_ROW), (FEW, SHORT_ROW + 1), (701, 2), (1, 5), (997, 7)]
+GRIDS = [
+    (FEW, 3),
+    (FEW // 3, 3),
+    (FEW // 3 + 1, 3),
+    (FEW, SHORT_GRID_ROW),
+    (FEW, SHORT_GRID_ROW + 1),
+    (701, 2),
+    (1, 5),
+    (997, 7),
+]
 
 
 @pytest.mark.parametrize(("rows", "row"), [*GRIDS, (FEW, 1), (5, 300)])
@@ -175,6 +184,6 @@ def test_gradients_recorded_launches_and_graphs():
 def test_random_grids_in_pieces_of_all_sizes(seed):
     """Several threads take pieces that begin and end anywhere in rows; each thread of the grid runs once."""
     random = np.random.default_rng(seed)
-    row = int(random.integers(2, SHORT_ROW + 1))
+    row = int(random.integers(2, SHORT_GRID_ROW + 1))
     rows = int(random.integers(FEW // row + 1, 40_000))
     check(rows, row)

@@ -16,7 +16,7 @@ from warp_like.base.contract import (
     MAX_DIMS,
     MAX_NARROW,
     OBJECT_KIND_BIT,
-    SHORT_ROW,
+    SHORT_GRID_ROW,
     ObjectKind,
     ParamFlag,
     ParamKind,
@@ -263,8 +263,10 @@ class Program:
 
     def is_of_short_rows(self, dims: tuple[int, ...]) -> bool:
         """Return whether the rows of a grid are short, and many enough to have code of their own."""
+        if len(dims) == 1:
+            return False
         last = dims[self.tid_ndim - 1] if 1 < self.tid_ndim <= len(dims) else 1
-        return 1 < last <= SHORT_ROW and FEWEST_IN_SHORT_ROWS <= math.prod(dims) <= self.most_narrow
+        return 1 < last <= SHORT_GRID_ROW and FEWEST_IN_SHORT_ROWS <= math.prod(dims) <= self.most_narrow
 
     def _has_code_for_short_rows(self, schedule: GridSchedule) -> bool:
         """Whether grids of short rows have a program of their own, in which lanes go on in the next row.
