@@ -180,8 +180,7 @@ def depends_on_order(memory: Memory, summed: Sequence[int] = ()) -> bool:
 
     So it is where threads update an element of one another such that order shows: by adding floats, which rounds, by
     exchanging, by updates of several kinds (a minimum and a maximum), or by looking at what was there before; and where
-    they print. The arrays at the positions ``summed`` are
-    not looked at.
+    they print. The arrays at the positions ``summed`` are not looked at.
     """
     f = memory.function
     apart = {Root("parameter", f.params[i]) for i in summed}
@@ -212,7 +211,7 @@ def _commutes(o: Op) -> bool:
 def _kind(o: Op) -> str:
     """Return the same for updates that give the same bits in any order among each other, if each kind does."""
     assert isinstance(o, ops.Atomic)
-    return "add" if o.kind == "sub" else o.kind
+    return "" if KINDS[o.kind].sign else o.kind  # additions and subtractions
 
 
 def _is_wide(p: Value) -> bool:
