@@ -383,9 +383,9 @@ class Lowering:
         self.bind(o.result, (made,) if made else apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
 
     def _add_product(self, o: ops.Apply, product: Value, other: Value, subtracts: bool) -> None:
-        scalars = [t for t, _ in leaves(o.result.type)]
         from warp_like.backend.llvm import summed_products
 
+        scalars = [t for t, _ in leaves(o.result.type)]
         parts = zip(scalars, *self.factors(product), self.scalars(other), strict=True)
         made = []
         for t, a, b, c in parts:
