@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from warp_like.backend.llvm.block import SHARED
-from warp_like.backend.llvm.memory import component_address
+from warp_like.backend.llvm.memory import component_address, element_address
 from warp_like.backend.llvm.writer import Writer
+from warp_like.ir import ops
+
+if TYPE_CHECKING:
+    from warp_like.backend.llvm.lower import Lowering
 
 _WHOLE = 16
 """The bytes of a copy of several elements, of which its addresses are multiples."""
 
 
-def async_copy(w: Writer, to: str, source: tuple[str, int], inside: Sequence[str]) -> None:
-    """Begin to copy an element for each of ``inside``; ``source`` is where the first one is, and an element's bytes.
+def lower_async_copy(lowering: Lowering, o: ops.AsyncCopy) -> None:
+    """Begin to copy an element for each of ``o.inside``.
 
     Several take 16 bytes. They are copied at once where all are inside and their address allows it, else one by one.
     """
-    start, size = source
+    w, to, source = lowering.w, lowering.address(o, o.out, [o.index]), lowering.array(o.array)
+    start = element_address(w, source, [lowering.index(i) for i in o.indices], in_bounds=False)
+    size, inside = source.element_size, [lowering.scalar(v) for v in o.inside]
     if len(inside) == 1:
         _copy_one(w, to, start, size, inside[0])
         return
@@ -63,9 +70,9 @@ def _copy_one(w: Writer, to: str, start: str, size: int, inside: str) -> None:
     w.do(f"store {t} {phi.registers[0]}, {SHARED} {to}, align {size}")
 
 
-def await_copies(w: Writer) -> None:
+def lower_await_copies(lowering: Lowering, o: ops.AwaitCopies) -> None:
     """Wait for the thread's copies."""
-    _call(w, "cp.async.wait.all", [], [])
+    _call(lowering.w, "cp.async.wait.all", [], [])
 
 
 def _call(w: Writer, name: str, types: Sequence[str], args: Sequence[str]) -> None:

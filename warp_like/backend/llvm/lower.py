@@ -16,7 +16,7 @@ from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
 from warp_like.backend.llvm import lane_partials, lanes, memory, neighbours, runtime_calls
 from warp_like.backend.llvm.accumulators import Accumulators
-from warp_like.backend.llvm.async_copies import async_copy, await_copies
+from warp_like.backend.llvm.async_copies import lower_async_copy, lower_await_copies
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
@@ -27,7 +27,7 @@ from warp_like.backend.llvm.indexed import Slots, known_inside
 from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.inverse_roots import quotient_by_roots
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
-from warp_like.backend.llvm.matrix_units import load_fragments, multiply_add
+from warp_like.backend.llvm.matrix_units import lower_load_fragments, lower_multiply_add
 from warp_like.backend.llvm.native_calls import call_function
 from warp_like.backend.llvm.pieces import Cutter
 from warp_like.backend.llvm.polls import Polls
@@ -541,28 +541,18 @@ class Lowering:
             return
         self.bind(o.result, memory.load_element(self.w, self.array(o.array), self.address(o, o.array, o.indices)))
 
-    def _multiply_add(self, o: ops.MultiplyAdd) -> None:
-        factors, sums = [self.scalar(v) for v in (*o.a, *o.b)], [self.scalar(v) for v in o.c]
-        self._bind_numbers(o, multiply_add(self.w, o.unit, factors, sums))
+    _multiply_add = lower_multiply_add
+    _load_fragments = lower_load_fragments
+    _async_copy = lower_async_copy
+    _await_copies = lower_await_copies
 
-    def _load_fragments(self, o: ops.LoadFragments) -> None:
-        where = self.address(o, o.array, [o.index])
-        self._bind_numbers(o, load_fragments(self.w, where, len(o.results), turned=o.turned))
-
-    def _async_copy(self, o: ops.AsyncCopy) -> None:
-        to, source = self.address(o, o.out, [o.index]), self.array(o.array)
-        start = memory.element_address(self.w, source, [self.index(i) for i in o.indices], in_bounds=False)
-        async_copy(self.w, to, (start, source.element_size), [self.scalar(v) for v in o.inside])
-
-    def _await_copies(self, o: ops.AwaitCopies) -> None:
-        await_copies(self.w)
-
-    def _bind_numbers(self, o: Op, registers: Sequence[str]) -> None:
+    def bind_numbers(self, o: Op, registers: Sequence[str]) -> None:
+        """Give each result of ``o``, which is a number, its register."""
         for r, x in zip(o.results, registers, strict=True):
             self.bind(r, (x,))
 
     def _load_consecutive(self, o: ops.LoadConsecutive) -> None:
-        self._bind_numbers(o, ConsecutiveAccess(*self._place(o), len(o.results)).load())
+        self.bind_numbers(o, ConsecutiveAccess(*self._place(o), len(o.results)).load())
 
     def _store_consecutive(self, o: ops.StoreConsecutive) -> None:
         ConsecutiveAccess(*self._place(o), len(o.values)).store([self.scalar(v) for v in o.values])
