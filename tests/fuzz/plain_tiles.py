@@ -179,10 +179,17 @@ def elementwise(fn: Callable[..., Any], *args: Any) -> Tile:
     return made_of([fn(*xs) for xs in zip(*columns, strict=True)], tiles[0].shape)
 
 
+def stays(t: Any) -> bool:
+    """Whether sums of structs leave a field of type ``t``, a number or a vector, as it is."""
+    scalar = getattr(t, "dtype", t)
+    return bool(scalar.is_int and scalar.bits < 32)
+
+
 def added(a: Any, b: Any, op: str = "Add") -> Any:
-    """``a + b`` of two elements; of structs field by field."""
+    """``a + b`` of two elements; of structs field by field, where integers of 8 or 16 bits stay."""
     if isinstance(a, Struct):
-        return type(a)(*(added(getattr(a, n), getattr(b, n), op) for n in a.fields))
+        pairs = [(t, getattr(a, n), getattr(b, n)) for n, t in a.fields.items()]
+        return type(a)(*(x if stays(t) else added(x, y, op) for t, x, y in pairs))
     return aggregates.arithmetic(op, a, b) if isinstance(a, Aggregate) else scalars.binary(op, a, b)
 
 

@@ -41,7 +41,7 @@ class Span(Frozen):
         known = None if part is None else known_index(part)
         if part is not None and known is None:
             raise WarpCodegenTypeError(
-                f"a slice of a vector, matrix or tuple has constant bounds, got {describe(part)} in "
+                f"a slice of a vector, matrix, tile or tuple has constant bounds, got {describe(part)} in "
                 f"`{ast.unparse(self.node)}`",
                 help="the number of components is part of the type: index them one by one in a loop",
             )

@@ -175,24 +175,29 @@ def sums_of_small_numbers(a: wp.array(dtype=Small), out: wp.array(dtype=Small), 
     wp.tile_store(counts, c)
 
 
-def test_numbers_without_atomics_are_added_too():
+def test_sums_of_structs_add_the_fields_that_have_atomic_sums():
+    """As in Warp, the others stay as they were, also where nothing is atomic. Tiles of small integers are added."""
     small = [Small(count=k + 1, place=wp.vec2s(k, -k), is_set=k > 0, weight=0.5) for k in range(3)]
     a, out = wp.array(small, dtype=Small), wp.zeros(1, dtype=Small)
     counts = wp.zeros(2, dtype=wp.int16)
     wp.launch_tiled(sums_of_small_numbers, dim=1, inputs=[a, out, counts], block_dim=8)
     total = out.list()[0]
-    assert (total.count, tuple(total.place), total.is_set, total.weight) == (14, (6, -6), False, 4.0)
+    assert (total.count, tuple(total.place), total.is_set, total.weight) == (1, (0, 0), False, 4.0)
     assert counts.list() == [0, 7]
 
 
 @wp.kernel
-def adds_small_atomically(a: wp.array(dtype=Small)):
-    wp.tile_atomic_add(a, wp.tile_load(a, shape=3))
+def adds_small_atomically(a: wp.array(dtype=Small), t: wp.array(dtype=Small), old: wp.array(dtype=Small)):
+    wp.tile_store(old, wp.tile_atomic_add(a, wp.tile_load(t, shape=2)))
 
 
-def test_sums_without_atomics_are_refused():
-    with pytest.raises(WarpCodegenError, match="tile_atomic_add.. does not work on elements of struct Small"):
-        wp.launch_tiled(adds_small_atomically, dim=1, inputs=[wp.zeros(3, dtype=Small)], block_dim=8)
+def test_atomic_sums_of_structs_leave_other_fields():
+    a = wp.array([Small(count=9, place=wp.vec2s(k, 8), is_set=k > 0, weight=k) for k in range(2)], dtype=Small)
+    more = wp.array([Small(count=1, place=wp.vec2s(3, 3), is_set=True, weight=0.5)] * 2, dtype=Small)
+    old = wp.zeros(2, dtype=Small)
+    wp.launch_tiled(adds_small_atomically, dim=1, inputs=[a, more, old], block_dim=8)
+    fields = [[(s.count, tuple(s.place), s.is_set, s.weight) for s in array.list()] for array in (a, old)]
+    assert fields == [[(9, (k, 8), k > 0, k + more) for k in range(2)] for more in (0.5, 0.0)]
 
 
 @wp.kernel
@@ -328,6 +333,8 @@ MISTAKES = {
     ),
     "t = wp.tile_arange(0, n)": "the arguments of tile_arange() are constants",
     "t = wp.tile_ones(4, Particle)": "tile_ones() makes numbers, vectors and matrices, got a struct Particle",
+    "t = wp.tile_zeros(4, bool)\n    wp.tile_scatter_add(t, 1, True, True)": "tile_scatter_add() adds no truth values",
+    "t = wp.tile_zeros(4, wp.int8)\n    wp.tile_atomic_add(a, t)": "tile_atomic_add() takes",
     "t = wp.tile_arange(4, 4)": "tile_arange() has no elements",
     "t = wp.tile_arange(0.0, 1.0e300, dtype=float)": "`stop` of tile_arange() is a float32, got 1e+300",
     "t = wp.tile_arange(0.0, 7.0e4, dtype=wp.float16)": "`stop` of tile_arange() is a float16, got 70000.0",

@@ -81,7 +81,7 @@ ERRORS = {
         "the shape of tile_view() is made of positive constants, got int32"
     ),
     "t = FOUR\n    v = t[2:2]": "`2:2` selects nothing of 4 elements",
-    "t = FOUR\n    v = t[0:n]": "a slice of a vector, matrix or tuple has constant bounds, got int32 in `0:n`",
+    "t = FOUR\n    v = t[0:n]": "a slice of a vector, matrix, tile or tuple has constant bounds, got int32 in `0:n`",
     "t = FOUR\n    v = t[x]": "an index is an integer, a slice or a tile of int32, got float32",
     "t = FOUR\n    v = t[wp.tile_arange(2, dtype=float)]": (
         "the indices are a tile of integers of one dimension, got tile[2] of float32"
@@ -209,7 +209,11 @@ ERRORS = {
     "t = wp.tile(a)": (
         "a tile has numbers, vectors, matrices or structs of these as elements, got an array1d[float32]"
     ),
-    "t = wp.tile_arange(0, 4, 0)": "the step of tile_arange() is not 0",
+    "t = wp.tile_arange(0, 4, 1, 5)": "tile_arange() takes up to 3 arguments by position, got 4",
+    "t = WIDE\n    v = wp.tile_view(t, offset=(slice(0, 2), slice(0, 3)), shape=(2, 3))": (
+        "tile_view() takes slices as offsets, or a `shape`, not both"
+    ),
+    "t = wp.tile_arange(0, 4, 0)": "tile_arange(): the step cannot be zero",
     "t = wp.tile_arange(0.0, 1.0, 5.0e-324, dtype=wp.float64)": "tile_arange() has at most 2147483647 elements",
     "t = WIDE\n    v = wp.tile_view(t, offset=(-1,))": "an offset of tile_view() is from 0 to 1 here, got -1",
     "t = WIDE\n    v = wp.tile_view(t, offset=(4, 0), shape=(2,))": "a view of shape (2,) does not fit into a tile",

@@ -81,6 +81,8 @@ def _scatter(name: str, adds: bool) -> Handler:
         view, old = parts.changing(ctx, a, "a"), a.tile("a")
         where = [ctx.settle(ctx.index(a[p])) for p in indices]
         element = tile_type(old).dtype
+        if adds and element == bool_:
+            raise WarpCodegenTypeError("tile_scatter_add() adds no truth values", help="wp.tile_scatter_masked(...)")
         value = ctx.convert(ctx.expr(a["value"]), element, f"the value of {name}()", a["value"])
         condition = ctx.condition(ctx.expr(a["has_value"]))
         b = ctx.b

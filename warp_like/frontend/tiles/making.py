@@ -64,6 +64,11 @@ def _full(ctx: Context, node: ast.Call) -> Operand:
 
 
 def _arange(ctx: Context, node: ast.Call) -> Operand:
+    if len(node.args) > 3:
+        raise WarpCodegenTypeError(
+            f"tile_arange() takes up to 3 arguments by position, got {len(node.args)}",
+            help="wp.tile_arange(start, stop, step, dtype=int)",
+        )
     options = {k.arg for k in node.keywords}
     params = ["start stop step dtype storage", "stop dtype storage", "start stop dtype storage"][len(node.args) % 3]
     if "start" in options or "stop" in options or "step" in options:
@@ -77,7 +82,7 @@ def _arange(ctx: Context, node: ast.Call) -> Operand:
         given = {"stop": next(iter(given.values()))}
     start, step = given.get("start", Fraction(0)), given.get("step", Fraction(1))
     if step == 0:
-        raise WarpCodegenValueError("the step of tile_arange() is not 0")
+        raise WarpCodegenValueError("tile_arange(): the step cannot be zero")
     count = _count(given["stop"], start, step, t)
     if count < 1:
         raise WarpCodegenValueError("tile_arange() has no elements")

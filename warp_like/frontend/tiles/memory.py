@@ -12,7 +12,7 @@ from warp_like.builtins.tiles import tile_type
 from warp_like.frontend.context import Context
 from warp_like.frontend.operands import NOTHING, Operand
 from warp_like.frontend.tiles.arguments import Arguments, require_element
-from warp_like.frontend.tiles.structs import add_to, has_atomic_sum
+from warp_like.frontend.tiles.structs import add_to
 from warp_like.ir import ops
 from warp_like.ir.atomics import has_atomic
 from warp_like.ir.core import Block, Value
@@ -81,8 +81,8 @@ def _atomic(kind: str) -> Callable[[Context, ast.Call], Operand]:
 
 def _require_atomic(kind: str, t: Value) -> None:
     element = tile_type(t).dtype
-    has_one = has_atomic_sum(element) if kind == "add" and isinstance(element, Struct) else has_atomic(kind, element)
-    if not has_one:
+    adds_structs = kind == "add" and isinstance(element, Struct)
+    if not adds_structs and not has_atomic(kind, element):
         raise WarpCodegenTypeError(f"tile_atomic_{kind}() does not work on elements of {element}")
 
 

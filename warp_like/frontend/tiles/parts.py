@@ -230,6 +230,10 @@ def _tile_view(ctx: Context, node: ast.Call) -> Operand:
 def _rectangle(ctx: Context, a: Arguments, t: Tile) -> tuple[tuple[int, ...], IndexMap]:
     """The extents of a part of a ``t`` that begins at ``offset`` and has a ``shape``, and where its elements are."""
     shape = a.shape()
+    for e in a["offset"].elts if isinstance(a["offset"], ast.Tuple) else [a["offset"]]:
+        if _slice_call(ctx, e) is not None:
+            with ctx.at(e):
+                raise WarpCodegenValueError("tile_view() takes slices as offsets, or a `shape`, not both")
     start = members(ctx, a["offset"])
     where = [ctx.settle(x) for x in start] + [ctx.b.index(0)] * (len(t.shape) - len(start))
     if len(where) != len(t.shape) or len(shape) > len(t.shape):

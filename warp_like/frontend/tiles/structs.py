@@ -1,4 +1,4 @@
-"""Sums of tiles of structs: field by field, of the fields that have a sum; the others stay what the first one has."""
+"""Sums of tiles of structs: field by field. Fields that stay, see ``is_added``, are those of the first struct."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warp_like.frontend.context import Context
 from warp_like.frontend.operands import Operand
 from warp_like.ir.atomics import has_atomic
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, Struct, Tile, Type, scalar_of
+from warp_like.ir.types import Array, Struct, Tile, Type
 
 
 def is_tile_of_structs(operand: Operand) -> bool:
@@ -46,12 +46,12 @@ def total(ctx: Context, x: Value) -> Value:
 
 
 def combined(b: Emitter, name: str, x: Value, y: Value) -> Value:
-    """Apply builtin ``name`` to the fields of two structs."""
-    if isinstance(x.type, Struct):
-        fields = range(len(x.type.fields))
-        return b.make(x.type, [combined(b, name, b.get_field(x, k), b.get_field(y, k)) for k in fields])
-    got: Value = b.apply(name, x, y) if has_sum(x.type) else x
-    return got
+    """Apply builtin ``name`` to two numbers or vectors, or to the fields of two structs."""
+    if not isinstance(x.type, Struct):
+        made: Value = b.apply(name, x, y)
+        return made
+    pairs = [(b.get_field(x, k), b.get_field(y, k)) for k in range(len(x.type.fields))]
+    return b.make(x.type, [combined(b, name, p, q) if is_added(p.type) else p for p, q in pairs])
 
 
 def add_to(b: Emitter, array: Value, where: Sequence[Value], value: Value) -> Value:
@@ -60,20 +60,15 @@ def add_to(b: Emitter, array: Value, where: Sequence[Value], value: Value) -> Va
     if isinstance(value.type, Struct):
         fields = range(len(value.type.fields))
         return b.make(value.type, [add_to(b, b.field_view(array, k), where, b.get_field(value, k)) for k in fields])
-    return b.atomic("add", array, where, value) if has_sum(value.type) else b.load(array, where)
+    return b.atomic("add", array, where, value) if is_added(value.type) else b.load(array, where)
 
 
-def has_sum(t: Type) -> bool:
-    """Return whether ``x + y`` is defined for values of type ``t``; sums leave truth values as they are."""
-    scalar = scalar_of(t)
-    return scalar is not None and not scalar.is_bool
+def is_added(t: Type) -> bool:
+    """Return whether sums of structs add a field of type ``t``, or something in it.
+
+    As in Warp, truth values and integers of 8 or 16 bits stay: they have no atomic sum, and other sums are the same.
+    """
+    return isinstance(t, Struct) or has_atomic("add", t)
 
 
-def has_atomic_sum(t: Type) -> bool:
-    """Return whether ``add_to`` works on elements of type ``t``: on each field that has a sum."""
-    if isinstance(t, Struct):
-        return all(has_atomic_sum(f) for _, f in t.fields)
-    return has_atomic("add", t) or not has_sum(t)
-
-
-__all__ = ["add_to", "combined", "has_atomic_sum", "is_tile_of_structs", "of_elements", "operator", "total"]
+__all__ = ["add_to", "combined", "is_added", "is_tile_of_structs", "of_elements", "operator", "total"]
