@@ -38,6 +38,7 @@ from warp_like.passes import (
     object_order,
     read_in_place,
     split_vectors,
+    strided_loops,
     unroll,
 )
 from warp_like.passes.ad import (
@@ -302,6 +303,17 @@ def _of_block() -> Function:
     return f
 
 
+def _strided() -> Function:
+    f, b = start(x=X, n=int32)
+    x, n = f.params
+    thread = b.apply("block_thread")
+    width = b.constant(4, int32)
+    with loop(b, thread, b.mul(n, width), width) as body:
+        b.store(x, [body.i], b.block_sum(b.load(x, [body.i])))
+    b.yield_()
+    return f
+
+
 def _sum_of_tile() -> Function:
     f, b = start(x=X)
     i, (x,) = tid(b), f.params
@@ -535,6 +547,7 @@ EXAMPLES: dict[str, Example] = {
     "licm": Example(licm, licm.licm, _invariant, lambda: [floats(), 3, 2.0]),
     "expand": Example(expand, expand.expand, _lerp, lambda: [floats()]),
     "join_threads": Example(join_threads, lambda f: join_threads.join_threads(f, 64, 0), _of_block),
+    "align_strided_loops": Example(strided_loops, lambda f: strided_loops.align_strided_loops(f, 4, 0), _strided),
     "expand_together": Example(bodies, lambda f: bodies.expand_together(f, 32), _sum_of_tile),
     "distribute": Example(
         distribute, lambda f: distribute.distribute(f, 32, apart=True, contiguous=True), _reversed_rows

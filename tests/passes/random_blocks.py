@@ -145,6 +145,7 @@ class Program:
             kinds += [self.leave, self.tile_swap] * self.with_tiles
             if depth < 4 and self.budget > 0:
                 kinds += [self.same_if, self.same_for, self.same_for, self.while_, self.same_loop]
+                kinds += [self.strided_for] * 2 * self.with_tiles
         self.pick(kinds)(depth, meets)
 
     def declare(self, depth: int, meets: bool) -> None:
@@ -246,6 +247,15 @@ class Program:
             self.line(depth + 2, self.pick(["break", "continue"]))
         self.block(depth + 1, True, 4)
         self.names["ui"].remove(name)
+
+    def strided_for(self, depth: int, meets: bool) -> None:
+        """A loop in which threads take turns, of which all do as many iterations."""
+        name, count = self.new("m"), f"{self.same_index()} % 3"
+        bounds = [f"j, ({count}) * B", f"i, (i // B + {count}) * wp.block_dim()", f"j, B * ({count}) + B"]
+        self.line(depth, f"for {name} in range({self.pick(bounds)}, {self.pick(['B', 'wp.block_dim()', '2 * B'])}):")
+        self.names["i"].append(name)
+        self.block(depth + 1, True, 3)
+        self.names["i"].remove(name)
 
     def while_(self, depth: int, meets: bool) -> None:
         if self.with_tiles:

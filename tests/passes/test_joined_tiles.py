@@ -221,7 +221,29 @@ def _stacks_in_functions(x: np.ndarray, b: int) -> np.ndarray:
     return y
 
 
+@wp.kernel
+def elements_taken_in_turns(x: A2, y: A2):
+    i, j = wp.tid()
+    n, width = x.shape[1], wp.block_dim()
+    total = f64(0.0)
+    for k in range(j, ((n + width - 1) // width) * width, width):
+        v = f64(0.0)
+        if k < n:
+            v = x[i, k] * x[i, k]
+        total += wp.tile_sum(wp.tile(v))[0] * f64(k + 1)
+    y[i, j] = total
+
+
+def _elements_taken_in_turns(x: np.ndarray, b: int) -> np.ndarray:
+    y = np.zeros((len(x), COLUMNS))
+    for begin in range(0, COUNT, b):
+        sums = (x[:, begin : begin + b] ** 2).sum(1)
+        y[:, :b] += sums[:, None] * (begin + 1 + np.arange(b))
+    return y
+
+
 ON_TILES = {
+    elements_taken_in_turns: _elements_taken_in_turns,
     parts_of_elements: _parts_of_elements,
     threads_that_leave: _threads_that_leave,
     stacks_in_functions: _stacks_in_functions,

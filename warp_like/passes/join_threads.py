@@ -87,6 +87,7 @@ from warp_like.passes.meetings import (
     require_threads_in_kept_calls,
 )
 from warp_like.passes.rewriter import Rewriter
+from warp_like.passes.strided_loops import align_strided_loops
 from warp_like.passes.uniform import BLOCK, Uniformity, cooperative
 
 CHEAP = frozenset(
@@ -110,6 +111,7 @@ def join_threads(f: Function, block_dim: int, axis: int, rest: int = 0) -> Funct
     require_threads_in_kept_calls(f.body)
     f = clone_function(f)
     _WhoIsWho(block_dim, axis).function(f)
+    align_strided_loops(f, block_dim, axis)
     made = without_body(f)
     _Joiner(f, made, block_dim, axis, rest).function(f, made)
     made.is_tiled = made.is_joined = True
