@@ -110,7 +110,7 @@ class Arguments:
             with self.ctx.at(self[param]):
                 *first, last = (f'"{w}"' for w in words)
                 shown = f"{', '.join(first)} or {last}"
-                raise WarpCodegenTypeError(f"`{param}` of {self.name}() is {shown}, got {describe(operand)}")
+                raise WarpCodegenValueError(f"`{param}` of {self.name}() is {shown}, got {describe(operand)}")
         return str(operand.obj)
 
     def offset(self, ndim: int, param: str = "offset") -> list[Value]:
