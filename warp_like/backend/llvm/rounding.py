@@ -3,8 +3,8 @@
 So a vector that has one goes by a branch, in a function of its own, where integers round it as elsewhere. All other
 numbers the instruction rounds in the same way, to the nearest and of two to the even one; NaN becomes the same NaN.
 
-Where a program has told the processor to take denormal numbers for zero in all arithmetic (DAZ), the test for them finds
-none, and they become zero.
+Where a program has told the processor to take denormal numbers for zero in all arithmetic (DAZ), the test for them
+finds none, and they become zero.
 """
 
 from __future__ import annotations
