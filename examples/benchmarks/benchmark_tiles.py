@@ -47,6 +47,7 @@ class Row:
         tolerance: See ``timing.check``.
         gradient: Whether the gradients of all inputs are the result, of a loss that is the sum of the output.
         threads: The threads of a block, where they work together; 0 where a block is one thread.
+        narrow: Whether the arrays are bfloat16, which NumPy does not have; they are given as such float32.
     """
 
     title: str
@@ -60,6 +61,7 @@ class Row:
     tolerance: dict[str, float] = field(default_factory=dict)
     gradient: bool = False
     threads: int = 0
+    narrow: bool = False
 
 
 def real(shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
@@ -90,6 +92,7 @@ def dense_rows(quick: bool) -> list[Row]:
         )
         for t in (np.float32, np.float64)
     ]
+    rows.append(bfloat16_row(n))
     for side in (16, 32):
         a = real((count, side, side))
         args = (side, (count,), [a, a[::-1].copy()], a)
@@ -105,6 +108,23 @@ def dense_rows(quick: bool) -> list[Row]:
     title = f"layers 3 x {side}, {batch}, gradient"
     rows.append(Row(title, kernels.layers, *args, layer_gradients, torch_layers, tolerance, gradient=True))
     return rows
+
+
+def bfloat16_row(n: int) -> Row:
+    """A large product of bfloat16; the result has 8 digits."""
+    a, blocks = rounded_to_bfloat16(real((n, n))), n // kernels.SIDE
+    args = ([a, a], a, np.matmul, lambda torch, a, b: a @ b, {"rtol": 2.0**-8, "atol": 1e-2})
+    return Row(f"gemm {n}^3 bfloat16", kernels.gemm_bfloat16, n, (blocks, blocks), *args, narrow=True)
+
+
+def rounded_to_bfloat16(x: np.ndarray) -> np.ndarray:
+    """Return the nearest numbers that bfloat16 has, away from zero between two."""
+    return ((x.astype(np.float32).view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
+
+
+def from_bits(bits: np.ndarray) -> np.ndarray:
+    """Return the float32 that these bits of bfloat16 are."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def layers(u: np.ndarray, v: np.ndarray, w: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -231,12 +251,22 @@ def in_float64(row: Row) -> np.ndarray:
     return np.asarray(row.numpy(*(a.astype(wide.get(a.dtype, a.dtype)) for a in row.inputs)))
 
 
-def by_warp(wp: ModuleType, row: Row) -> Program:
-    """Launches of the row's kernel, or of it and its adjoint."""
-    first = row.inputs[0]
-    kernel = row.kernel(wp, wp.float64 if first.dtype == np.float64 else wp.float32, row.extent)
+def number_type(wp: ModuleType, row: Row) -> Any:
+    """The type of the row's numbers."""
+    if row.narrow:
+        return wp.bfloat16
+    return wp.float64 if row.inputs[0].dtype == np.float64 else wp.float32
+
+
+def by_warp(wp: ModuleType, row: Row) -> Program | None:
+    """Launches of the row's kernel, or of it and its adjoint; none of bfloat16 in Warp, which lacks the precision."""
+    if row.narrow and wp.__name__ == "warp":
+        return None
+    kernel = row.kernel(wp, number_type(wp, row), row.extent)
 
     def moved(a: np.ndarray) -> Any:
+        if row.narrow:
+            return wp.array(a, dtype=wp.bfloat16)
         pairs = a.view(np.float32).reshape(*a.shape, 2) if a.dtype == np.complex64 else a
         return wp.array(pairs, dtype=kernels.dtype(wp, a), requires_grad=row.gradient)
 
@@ -251,7 +281,7 @@ def by_warp(wp: ModuleType, row: Row) -> Program:
         return taped(wp, run, inputs, out)
 
     def result() -> np.ndarray:
-        got = out.numpy()
+        got = from_bits(out.numpy()) if row.narrow else out.numpy()
         return got.view(np.complex64)[..., 0] if row.out.dtype == np.complex64 else got
 
     return Program(run, result)
@@ -289,7 +319,7 @@ def by_numpy(numpy: ModuleType, row: Row) -> Program | None:
         assert row.numpy is not None
         last[:] = [np.asarray(row.numpy(*row.inputs))]
 
-    return Program(run, lambda: last[0]) if row.numpy else None
+    return Program(run, lambda: last[0]) if row.numpy and not row.narrow else None
 
 
 def by_torch(torch: ModuleType, row: Row) -> Program | None:
@@ -297,6 +327,8 @@ def by_torch(torch: ModuleType, row: Row) -> Program | None:
     if row.torch is None:
         return None
     tensors = [torch.from_numpy(a.copy()).requires_grad_(row.gradient) for a in row.inputs]
+    if row.narrow:
+        tensors = [t.bfloat16() for t in tensors]
     last: list[Any] = []
 
     def run() -> None:
@@ -305,7 +337,12 @@ def by_torch(torch: ModuleType, row: Row) -> Program | None:
             made = row.torch(torch, *tensors)
         last[:] = torch.autograd.grad(made.sum(), tensors) if row.gradient else [made]
 
-    return Program(run, lambda: joined([t.numpy() for t in last]) if row.gradient else last[0].numpy())
+    def result() -> np.ndarray:
+        if row.gradient:
+            return joined([t.numpy() for t in last])
+        return (last[0].float() if row.narrow else last[0]).numpy()
+
+    return Program(run, result)
 
 
 MAKERS: Mapping[str, Callable[[ModuleType, Row], Program | None]] = {

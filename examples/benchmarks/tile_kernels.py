@@ -26,6 +26,22 @@ def gemm(wp: ModuleType, real: Any, _: int) -> Any:
     return tiled_gemm
 
 
+def gemm_bfloat16(wp: ModuleType, real: Any, _: int) -> Any:
+    """A large product of bfloat16, whose sums are float32 until the end. Only warp_like has this ``precision``."""
+
+    @wp.kernel(**GRADIENTLESS)
+    def tiled_gemm(a: wp.array2d(dtype=real), b: wp.array2d(dtype=real), out: wp.array2d(dtype=real)):
+        i, j = wp.tid()
+        total = wp.tile_zeros(shape=(SIDE, SIDE), dtype=float)
+        for k in range(a.shape[1] // SIDE):
+            left = wp.tile_load(a, shape=(SIDE, SIDE), offset=(i * SIDE, k * SIDE))
+            right = wp.tile_load(b, shape=(SIDE, SIDE), offset=(k * SIDE, j * SIDE))
+            wp.tile_matmul(left, right, total, precision="tensor_cores")
+        wp.tile_store(out, wp.tile_astype(total, dtype=real), offset=(i * SIDE, j * SIDE))
+
+    return tiled_gemm
+
+
 def products(wp: ModuleType, real: Any, side: int) -> Any:
     """Many small products."""
 

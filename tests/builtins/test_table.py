@@ -103,7 +103,7 @@ def test_the_backend_writes_few_rows_by_hand() -> None:
     by_hand = {r.name for r in ALL if isinstance(r.lower, Target)}
     assert by_hand == {
         *("add", "sub", "mul", "div", "mod", "neg", "lt", "le", "gt", "ge", "eq", "ne", "unot", "where"),
-        *("bit_and", "bit_or", "bit_xor", "lshift", "rshift", "invert", "bit_count"),
+        *("bit_and", "bit_or", "bit_xor", "lshift", "rshift", "invert", "bit_count", "_dot_of_pairs"),
     }
 
 

@@ -14,7 +14,7 @@ from warp_like.builtins import loops
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.rewrite import clone_function
-from warp_like.ir.types import Array, Struct, Tile, Vec, bool_, float32, int32, int64, uint64
+from warp_like.ir.types import Array, Struct, Tile, Vec, bfloat16, bool_, float32, int32, int64, uint64
 from warp_like.passes import (
     blocks,
     checks,
@@ -36,6 +36,7 @@ from warp_like.passes import (
     lower_slices,
     nested_arrays,
     object_order,
+    pair_products,
     read_in_place,
     split_vectors,
     strided_loops,
@@ -56,7 +57,7 @@ from warp_like.passes.runner import DEFAULT
 from warp_like.passes.spmd import coarsening, consecutive, filter_loops, flatten_grid, join_accesses, widen, widen_loops
 from warp_like.passes.team import bodies, distribute
 
-X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
+X, N, X2, BX = Array(float32, 1), Array(int32, 1), Array(float32, 2), Array(bfloat16, 1)
 POINT = Struct("Point", (("a", float32), ("b", float32)))
 CELL = Struct("Cell", (("items", X), ("mass", float32)))
 
@@ -323,6 +324,15 @@ def _sum_of_tile() -> Function:
     return f
 
 
+def _product_of_tiles() -> Function:
+    f, b = start(x=BX)
+    i, (x,) = tid(b), f.params
+    left, right = (b.fill(Tile(shape, bfloat16), b.load(x, [i])) for shape in ((4, 2), (2, 16)))
+    b.store(x, [i], b.extract(b.apply("_tile_product_by_tensor_cores", left, right), 0, 0))
+    b.yield_()
+    return f
+
+
 def _reversed_rows() -> Function:
     f, b = start(x=X2, y=X2)
     i, (x, y) = tid(b), f.params
@@ -546,6 +556,12 @@ EXAMPLES: dict[str, Example] = {
     "dce": Example(dce, dce.dce, _dead, lambda: [floats()]),
     "licm": Example(licm, licm.licm, _invariant, lambda: [floats(), 3, 2.0]),
     "expand": Example(expand, expand.expand, _lerp, lambda: [floats()]),
+    "pair_products": Example(
+        pair_products,
+        pair_products.pair_products,
+        _product_of_tiles,
+        lambda: [np.arange(16256, 16260, dtype=np.uint16)],
+    ),
     "join_threads": Example(join_threads, lambda f: join_threads.join_threads(f, 64, 0), _of_block),
     "align_strided_loops": Example(strided_loops, lambda f: strided_loops.align_strided_loops(f, 4, 0), _strided),
     "expand_together": Example(bodies, lambda f: bodies.expand_together(f, 32), _sum_of_tile),

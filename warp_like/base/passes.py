@@ -19,7 +19,7 @@ ROUTE: dict[str, tuple[str, ...]] = {
     "tangent": ("inline", "tangent"),
     "optimise": ("fold", "cse", "licm", "dce"),
     "finish": (
-        *("finite_checks", "lower_local_atomics", "expand", "fold", "cse", "dce", "split_vectors"),
+        *("finite_checks", "lower_local_atomics", "pair_products", "expand", "fold", "cse", "dce", "split_vectors"),
         *("fold_comparisons", "decouple_iterations", "fuse", "read_in_place", "lower_large_values"),
     ),
     "team": (

@@ -29,8 +29,8 @@ LATER = {
     "transform": "transformation transform_* add sub neg pos mul div lerp eq ne",
     "spatial": "spatial_* _stacked velocity_at_point transform_twist transform_wrench",
     "geometry": "closest_point_edge_edge intersect_tri_tri _apart",
-    "tiles": "tile_sum tile_dot tile_min tile_argmin tile_max tile_argmax _tile_product* add sub neg mul div bit_and"
-    " bit_or bit_xor",
+    "tiles": "tile_sum tile_dot tile_min tile_argmin tile_max tile_argmax _tile_product* add sub neg mul div"
+    " _dot_of_pairs bit_and bit_or bit_xor",
     "decompositions": "svd* qr* eig*",
     "random": "rand* sample_* poisson*",
     "noise": "noise* pnoise* curlnoise*",

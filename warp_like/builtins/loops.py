@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Tile, Type, element_shape, int32
+from warp_like.ir.types import Tile, Type, component_type, element_shape, int32
 
 Index = tuple[Value, ...]
 """The place of a component: one index of a vector, row and column of a matrix, as many as a tile has dimensions."""
@@ -111,11 +111,13 @@ def product(
     size: tuple[int, int] = BLOCK,
     *,
     simd: bool = False,
+    fused: Callable[[Value, Value, Value], Value] | None = None,
 ) -> Value:
     """Return the ``t`` that has the sum over ``k`` of ``x(i, k) * y(k, j)`` at ``place(i, j)``.
 
     ``extents`` are the numbers of ``i``, ``k`` and ``j``, ``size`` the rows and columns whose sums a loop carries. With
-    ``simd``, columns may be computed side by side in lanes.
+    ``simd``, columns may be computed side by side in lanes. Where ``fused(total, x, y)`` multiplies and adds in one
+    operation, sums begin with zero.
     """
     rows, depth, cols = extents
 
@@ -132,7 +134,17 @@ def product(
         def add(k: Value, *sums: Value) -> list[Value]:
             return [b.add(total, term) for total, term in zip(sums, terms(k), strict=True)]
 
-        sums = iter(counted(b, 1, depth, terms(b.index(0)), add))
+        def add_fused(k: Value, *sums: Value) -> list[Value]:
+            assert fused is not None
+            factors, others = [x(i, k) for i in at_row], [y(k, j) for j in at_column]
+            pairs = [(p, q) for p in factors for q in others]
+            return [fused(total, p, q) for total, (p, q) in zip(sums, pairs, strict=True)]
+
+        if fused is None:
+            sums = iter(counted(b, 1, depth, terms(b.index(0)), add))
+        else:
+            zeros = [b.zero(component_type(t, len(place(top, left))))] * (height * width)
+            sums = iter(counted(b, 0, depth, zeros, add_fused))
         for i in at_row:
             for j in at_column:
                 out = b.insert_component(out, next(sums), *place(i, j))

@@ -53,6 +53,36 @@ def fused(x: Any, y: Any, z: Any) -> Any:
     return exact[()]
 
 
+def dot_of_pairs(total: Any, x: Any, y: Any) -> Any:
+    """``total`` and the products of two pairs of bfloat16, as the instruction ``vdpbf16ps`` adds them."""
+    with np.errstate(all="ignore"):
+        for low in (False, True):
+            p, q = (np.float64(_without_denormals(_half_of_pair(v, low=low))) for v in (x, y))
+            total = _without_denormals(_sum_rounded_once(p * q, _without_denormals(total)))
+    return total
+
+
+def _sum_rounded_once(p: Any, x: Any) -> Any:
+    """``p + x`` in float32, of a float64 and a float32: rounded to odd in float64 before, which changes nothing."""
+    x = np.float64(x)
+    total = np.asarray(p + x)
+    of_x = total - p
+    rest = (p - (total - of_x)) + (x - of_x)  # what the sum has lost
+    is_inexact = np.isfinite(rest) & (rest != 0)
+    bits = total.view(np.int64) - (is_inexact & ((rest < 0) != (total < 0)))
+    return (bits | is_inexact).view(np.float64).astype(np.float32)
+
+
+def _half_of_pair(pair: Any, *, low: bool) -> Any:
+    bits = np.asarray(pair, np.uint32)
+    return (bits << np.uint32(16) if low else bits & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def _without_denormals(x: Any) -> Any:
+    x = np.asarray(x, np.float32)
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)[()]
+
+
 def _fused(x: Any, y: Any, z: Any, dtype: Any, plain: Any) -> Any:
     if not all(map(math.isfinite, (x, y, z, plain))):
         return plain

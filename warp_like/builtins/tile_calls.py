@@ -312,7 +312,8 @@ _declare(
     "Sums are made in the type of ``a``, or of ``out``. A transposed operand, ``wp.tile_transpose(a)``, is not copied."
     '\n\nWith ``precision="tensor_cores"``, CUDA devices may add up products of ``float16`` or ``bfloat16`` by matrix '
     "units, whose sums in ``float32`` are cut off, not rounded; so are those of the gradient that have such factors. "
-    '``"tf32"`` is for ``float32`` and changes nothing here.',
+    "On the CPU, processors that are fast at it sum up ``bfloat16`` in pairs, by rounded operations for which denormal "
+    'numbers are zero. ``"tf32"`` is for ``float32`` and changes nothing here.',
     "m = wp.tile_reshape(t, shape=(2, 2))\nx = wp.tile_matmul(m, m)\n" + _STORE,
     assigns=("out",),
 )

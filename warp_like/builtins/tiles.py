@@ -10,17 +10,20 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
-from warp_like.builtins import transform  # noqa: F401 (its rows of a name come first)
+from warp_like.builtins import (
+    reference,
+    transform,  # noqa: F401 (its rows of a name come first)
+)
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.loops import FEW_BITS, SIMD_BITS, SIMD_ROWS, for_each, product, scan
+from warp_like.builtins.loops import FEW_BITS, SIMD_BITS, SIMD_ROWS, for_each, over, product, scan
 from warp_like.builtins.operators import INTEGERS
 from warp_like.builtins.patterns import MI, VI, F, I, M, Pattern, Q, S, TileOf, V
 from warp_like.builtins.precision import in_float32
 from warp_like.builtins.reductions import is_wide, reduced
-from warp_like.builtins.spec import Adjoint, Adjoints, Elementwise, Expand, declare_row
+from warp_like.builtins.spec import Adjoint, Adjoints, Elementwise, Expand, NoGradient, Target, declare_row
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, Scalar, Tile, int32, scalar_of
+from warp_like.ir.types import Mat, Scalar, Tile, float32, int32, scalar_of, uint16, uint32
 
 GROUP = "Tiles"
 
@@ -339,10 +342,88 @@ for _end in ("", BY_TENSOR_CORES):
     _declare_products(_end)
 
 
+declare_row(
+    "_dot_of_pairs",
+    Target(),
+    {"total": float32, "x": uint32, "y": uint32},
+    float32,
+    group=GROUP,
+    doc="Return ``total`` with the products of two pairs of bfloat16 added, as x86's ``vdpbf16ps`` does.\n\n"
+    "A pair is a uint32 with the first number in its low half. The second product is added first. Each is added by a "
+    "fused operation that rounds to the nearest float32. Denormal numbers count as zero, before and after each.",
+    ref=reference.dot_of_pairs,
+    adjoint=NoGradient("it is made after differentiation", zero=False),
+)
+
+
+def product_of_pairs(b: Emitter, x: Value, y: Value, *, turned_x: bool, turned_y: bool) -> Value:
+    """The product of two tiles of bfloat16 in float32, summed in pairs along ``k``; a turned factor is transposed.
+
+    Both factors are copied such that the numbers of a pair lie side by side, and pairs of neighbouring columns of the
+    product as well.
+    """
+    m, k = tile_type(x).shape[::-1] if turned_x else tile_type(x).shape
+    n = tile_type(y).shape[0 if turned_y else 1]
+    made, half = Tile((m, n), float32), (k + 1) // 2
+    left = _in_pairs(b, k, m, lambda p, i: b.extract(x, *((p, i) if turned_x else (i, p))), swapped=not turned_x)
+    right = _in_pairs(b, k, n, lambda p, j: b.extract(y, *((j, p) if turned_y else (p, j))))
+    return product(
+        b,
+        made,
+        (m, half, n),
+        lambda i, p: b.extract(left, *((p, i) if turned_x else (i, p))),
+        lambda p, j: b.extract(right, p, j),
+        lambda *at: at,
+        (_simd_rows(made), 1),
+        simd=True,
+        fused=lambda *given: b.apply("_dot_of_pairs", *given),
+    )
+
+
+def is_wide_in_float32(m: int, n: int) -> bool:
+    """Whether a product of ``m`` rows and ``n`` columns in float32 reads its factors so often that copies pay."""
+    return m >= SIMD_ROWS and _is_wide(Tile((m, n), float32))
+
+
+def _in_pairs(
+    b: Emitter, depth: int, count: int, number: Callable[[Value, Value], Value], *, swapped: bool = False
+) -> Value:
+    """The tile of pairs of ``number(p, i)``, at ``[p // 2, i]`` or ``swapped``; the last one may have a zero in it."""
+
+    def pair(low: Value, high: Value | None) -> Value:
+        halves = [b.cast(b.bitcast(v, uint16), uint32) for v in (low, high) if v is not None]
+        return halves[0] if high is None else b.bit_or(halves[0], b.lshift(halves[1], 16))
+
+    def put(p: Value, i: Value, made: Value, *, is_last: bool = False) -> list[Value]:
+        first = b.mul(p, 2)
+        both = pair(number(first, i), None if is_last else number(b.add(first, 1), i))
+        return [b.insert_component(made, both, *((i, p) if swapped else (p, i)))]
+
+    half, whole = (depth + 1) // 2, depth // 2
+    made = b.insert(ops.Empty(), Tile((count, half) if swapped else (half, count), uint32)).result
+    if swapped:
+        (made,) = over(b, (count, whole), [made], lambda at, made: put(at[1], at[0], made))
+    else:
+        (made,) = over(b, (whole, count), [made], lambda at, made: put(at[0], at[1], made))
+    if half > whole:
+        last = b.index(whole)
+        (made,) = over(b, (count,), [made], lambda at, made: put(last, at[0], made, is_last=True))
+    return made
+
+
 def tabulated(b: Emitter, t: Tile, element: Callable[[tuple[Value, ...]], Value]) -> Value:
     """Return the tile with these elements."""
     start = b.insert(ops.Empty(), t).result
     return for_each(b, t, [start], lambda at, made: [b.insert_component(made, element(at), *at)])[0]
 
 
-__all__ = ["BY_TENSOR_CORES", "GROUP", "as_tile", "at_number", "tabulated", "tile_type"]
+__all__ = [
+    "BY_TENSOR_CORES",
+    "GROUP",
+    "as_tile",
+    "at_number",
+    "is_wide_in_float32",
+    "product_of_pairs",
+    "tabulated",
+    "tile_type",
+]

@@ -82,6 +82,7 @@ class Draft:
             units=_units(signature, target),
             async_copies=target.has_async_copies,
             native=target.has_native_searches,
+            sums_pairs=target.sums_pairs,
         )
         self.memory = analyse(self.function)
         self.prepare(signature, target)
@@ -249,14 +250,17 @@ def optimised(
     units: tuple[str, ...] = (),
     async_copies: bool = False,
     native: bool = False,
+    sums_pairs: bool = False,
 ) -> Function:
     """Return the IR that the backend gets.
 
     ``team`` threads run each thread of the grid together, and have these matrix ``units`` and ``async_copies``. With
-    ``native``, the extension's functions search objects.
+    ``native``, the extension's functions search objects; ``sums_pairs`` is for products of bfloat16.
     """
     clock = clock or _Stopwatch()
-    options = _pass_options(signature, team).replace(native_searches=native, units=units, async_copies=async_copies)
+    options = _pass_options(signature, team).replace(
+        native_searches=native, units=units, async_copies=async_copies, sums_pairs=sums_pairs
+    )
     with clock.stage("frontend"):
         args = signature.args[:-1] if signature.saves_results else signature.args
         f = _built(source, args, signature)
@@ -357,6 +361,7 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
         units=_units(signature, target),
         async_copies=target.has_async_copies,
         native=target.has_native_searches,
+        sums_pairs=target.sums_pairs,
     )
     if stage == "optimised":
         from warp_like.ir.printer import print_function

@@ -88,6 +88,10 @@ def finish(f: Function, options: Options = DEFAULT, *, owned: bool = False) -> F
     if options.verify_fp:
         run("finite_checks", finite_checks)
     run("lower_local_atomics", lower_local_atomics)
+    if options.sums_pairs and works_on_tiles(run.function):
+        from warp_like.passes.pair_products import pair_products
+
+        run("pair_products", pair_products)
     run("expand", lambda f: expand(f, native=options.native_searches))
     run("fold", fold)
     run("cse", cse)

@@ -24,7 +24,7 @@ class Options(Frozen):
     grid together; ``apart`` says that no argument overlaps another, ``contiguous`` that all are contiguous.
 
     The target's warps have matrix ``units`` for factors of these types, and threads can let memory be copied
-    (``async_copies``).
+    (``async_copies``). On the CPU, ``sums_pairs`` says that products of bfloat16 are best summed in pairs.
 
     ``native_searches`` lets functions of the extension search objects.
 
@@ -44,6 +44,7 @@ class Options(Frozen):
     team: int = 1
     units: tuple[str, ...] = ()
     async_copies: bool = False
+    sums_pairs: bool = False
     apart: bool = False
     contiguous: bool = False
     native_searches: bool = False

@@ -64,6 +64,12 @@ def round_half(w: Writer, x: str, t: Scalar) -> str:
         return w.op(f"fptrunc {single} {x} to {register_type(t)}")
     if w.target.arch >= _SINCE_BFLOAT:
         return w.op(f"bitcast bfloat {w.op(f'fptrunc float {x} to bfloat')} to i16")
+    return w.op(f"trunc {i32} {_rounded_by_integers(w, x, t)} to {register_type(beside(uint16, t))}")
+
+
+def _rounded_by_integers(w: Writer, x: str, t: Scalar) -> str:
+    """The bits of ``x`` as bfloat16, in an int32."""
+    single, i32 = vector("float", t), vector("i32", t)
 
     def number(n: int) -> str:
         return constant(n, beside(int32, t))
@@ -75,8 +81,7 @@ def round_half(w: Writer, x: str, t: Scalar) -> str:
     rounded = w.op(f"lshr {i32} {w.op(f'add {i32} {bits}, {half}')}, {number(16)}")
     quiet = w.op(f"or {i32} {high}, {number(64)}")
     nan = w.op(f"fcmp uno {single} {x}, {x}")
-    chosen = w.select(nan, i32, quiet, rounded, vector("i1", t))
-    return w.op(f"trunc {i32} {chosen} to {register_type(beside(uint16, t))}")
+    return w.select(nan, i32, quiet, rounded, vector("i1", t))
 
 
 def _from_bool(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
@@ -148,9 +153,27 @@ def _by_hardware(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
 
 def _float_to_float(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     if is_half(to):
-        return round_half(w, x if source.bits == 32 else _round_to_odd(w, x, source), to)
+        single = x if source.bits == 32 else _round_to_odd(w, x, source)
+        return _round_for_memory(w, single, to) or round_half(w, single, to)
     how = "fpext" if to.bits > source.bits else "fptrunc"
     return w.op(f"{how} {register_type(source)} {x} to {register_type(to)}")
+
+
+def _round_for_memory(w: Writer, x: str, t: Scalar) -> str:
+    """The same as ``round_half`` by an instruction for bfloat16; empty where the target has none for such vectors.
+
+    It takes longer until it is done than integer operations, but fewer operations. What programs convert by name, they
+    store; a sum of bfloat16 may have another one waiting for it.
+    """
+    if t.kind != "bfloat" or not isinstance(t, LaneScalar) or "avx512bf16" not in w.target.feature_set:
+        return ""
+    from warp_like.backend.llvm.rounding import has_instruction, round_by_instruction
+
+    single = beside(float32, t)
+    assert isinstance(single, LaneScalar)
+    if not has_instruction(w, single):
+        return ""
+    return round_by_instruction(w, single, x, lambda y: _rounded_by_integers(w, y, t))
 
 
 def _round_to_odd(w: Writer, x: str, t: Scalar) -> str:

@@ -231,6 +231,13 @@ def _bit_count(w: Writer, t: Scalar, x: str) -> str:
     return cast(w, count, beside(Scalar("uint", t.bits), t), beside(int32, t))
 
 
+@_row("_dot_of_pairs")
+def _dot_of_pairs(w: Writer, t: Scalar, total: str, x: str, y: str) -> str:
+    from warp_like.backend.llvm.pair_products import dot_of_pairs  # which few kernels need
+
+    return dot_of_pairs(w, t, total, x, y)
+
+
 # --- values of any type -------------------------------------------------------------------------------------
 
 

@@ -61,8 +61,9 @@ from warp_like.builtins.tiles import BY_TENSOR_CORES, as_tile, at_number, tile_t
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import count_uses
-from warp_like.ir.types import Mat, Scalar, Tile, bfloat16, bool_, element_count, float16, float32, float64, int32
+from warp_like.ir.types import Mat, Scalar, Tile, bool_, element_count, float32, float64, int32
 from warp_like.passes.bodies import body_of
+from warp_like.passes.pair_products import PRODUCTS, before_widening
 from warp_like.passes.rewriter import Rewriter, rewrite
 from warp_like.passes.team.units import UNITS, share_of
 
@@ -75,14 +76,6 @@ Body = Callable[..., Value]
 
 SIZES = ((8, 8), (8, 4), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 2), (1, 1))
 """The rows and columns of a product that a thread may sum at once, best first."""
-
-
-PRODUCTS = {
-    "_tile_product": (False, False),
-    "_tile_product_nt": (False, True),
-    "_tile_product_tn": (True, False),
-}
-"""The products of tiles, and whether each of their factors stands for its transpose."""
 
 
 def expand_together(f: Function, team: int, units: Sequence[str] = ()) -> Function:
@@ -134,7 +127,7 @@ class _Expander(Rewriter):
 
     def product(self, o: ops.Apply, turned: tuple[bool, bool], is_asked: bool) -> Value | None:
         """The product by a matrix unit, if there is one: that of 16-bit floats only where it ``is_asked`` for."""
-        x, y = (_before_widening(v) if is_asked else v for v in o.args)
+        x, y = (before_widening(v) if is_asked else v for v in o.args)
         unit = str(tile_type(x).dtype)
         if unit not in self.units or tile_type(y).dtype != tile_type(x).dtype:
             return None
@@ -161,13 +154,6 @@ class _Expander(Rewriter):
             fused = ops.Contract(p.x, p.y, (tile,), p.unit, p.turned_x, p.turned_y)
             return self.b.insert(fused, found.type).result
         return None
-
-
-def _before_widening(v: Value) -> Value:
-    """The tile of floats of 16 bits that ``v`` is in float32; ``v`` if it is none."""
-    o = v.op
-    is_wide = isinstance(o, ops.Cast) and tile_type(v).dtype == float32
-    return o.x if is_wide and isinstance(o, ops.Cast) and tile_type(o.x).dtype in (float16, bfloat16) else v
 
 
 def _bodies(team: int) -> dict[str, Body]:
