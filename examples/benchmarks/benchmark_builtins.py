@@ -6,7 +6,8 @@
 Each overload is a kernel of one line over 2^20 elements, generated from its declaration. The first table has the rows
 whose forward or backward pass takes more than ``LIMIT`` times what ``builtin_model.py`` explains, beside warp-lang,
 whose CPU code uses one thread. The second has the functions of numbers for which some kind of arguments, such as
-denormal or huge ones, takes more than ``SPREAD`` times as long as another kind. ``--all`` prints all rows.
+denormal or huge ones, takes more than ``SPREAD`` times as long as another kind. ``--all`` prints all rows, beside
+warp-lang.
 """
 
 from argparse import Namespace
@@ -76,7 +77,7 @@ class Sweep:
     """The measurements, one row after the other."""
 
     def __init__(self, wp: ModuleType, warp: ModuleType | None, options: Namespace) -> None:
-        self.wp, self.warp, self.quick = wp, warp, options.quick
+        self.wp, self.warp, self.quick, self.all = wp, warp, options.quick, options.all
         self.count = 1 << (10 if options.quick else 20)
         self.seconds = 1e-4 if options.quick else 4e-3
         self.model = Model(wp, self.count, self.seconds)
@@ -102,7 +103,7 @@ class Sweep:
         return best
 
     def row(self, row: Row) -> dict[str, Any]:
-        """Return the times of a row at usual arguments, what explains them, and warp-lang's where they are too long."""
+        """Return the times of a row at usual arguments, what explains them, and warp-lang's where they are shown."""
         count = self.size(row)
         kernel, args = make_kernel(self.wp, row.title, row.parameters, row.lines), usual(row, count)
         made = launches(self.wp, kernel, row, args)
@@ -114,7 +115,7 @@ class Sweep:
             **self.measured(runs, count, lambda times: over({**times, **models}) > LIMIT),
             **models,
         }
-        if self.warp is not None and over(found) > LIMIT:
+        if self.warp is not None and (self.all or over(found) > LIMIT):
             found |= self.of_warp(self.warp, row, args)
         return found
 

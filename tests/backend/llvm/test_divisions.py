@@ -84,3 +84,16 @@ def test_remainders_of_quotients_of_a_length(dtype):
             x = np.minimum(np.ldexp(y * rng.uniform(1.0, 2.0, len(out)), bits), float(info.max)).astype(dtype)
         wp.launch(remain, dim=out.size, inputs=[x, y, out])
         np.testing.assert_array_equal(out.numpy(), np.fmod(x, y), err_msg=f"{bits} bits")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_remainders_of_divisors_at_the_ends_of_their_digits(dtype):
+    """Digits of nearly all or no bits, with which quotients and residues are as large as they get."""
+    rng, digits = np.random.default_rng(8), np.finfo(dtype).nmant + 1
+    whole = np.concatenate([2**digits - 1 - np.arange(64), 2 ** (digits - 1) + np.arange(64), 1 + np.arange(64)])
+    x, y = (rng.choice(whole, 4000).astype(dtype) for _ in range(2))
+    low, high = np.finfo(dtype).minexp - digits + 1, np.finfo(dtype).maxexp - digits
+    x, y = np.ldexp(x, rng.integers(0, high, len(x))), np.ldexp(y, rng.integers(low, 0, len(y)))
+    out = wp.zeros(len(x), dtype=wp.dtype_from_numpy(dtype))
+    wp.launch(remain, dim=out.size, inputs=[x, y, out])
+    np.testing.assert_array_equal(out.numpy(), np.fmod(x, y))

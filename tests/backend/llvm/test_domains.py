@@ -40,9 +40,13 @@ REFERENCES = (
 
 NEAR_TURNS = {
     np.float32: (16367173.0 * 2.0**72, 2.0**100, -1.45554e23, 1.5e23, 2.0**76, 2.0**51, 1.1e4, 8388608.5),
-    np.float64: (6381956970095103.0 * 2.0**797, 2.0**1000, 1.7e308, 2.0**52, 8388608.5, 1e22, 2.0**31, 1.4e67),
+    np.float64: (
+        *(6381956970095103.0 * 2.0**797, 2.0**1000, 1.7e308, 2.0**52, 8388608.5, 1e22, 2.0**31, 1.4e67),
+        *(float.fromhex(x) for x in ("0x1.fa4d7ab47dffbp+49", "-0x1.ca2fb4aecac20p+49", "0x1.f2dc84bf9fd2ap+49")),
+    ),
 }
-"""Large arguments: the first of each type is closest to a multiple of pi / 2; at others the method changes."""
+"""Large arguments: the first of each type is closest to a multiple of pi / 2; at others the method changes; those below
+``2**50`` are far from the turn that a rounded product finds."""
 
 
 @wp.kernel
@@ -194,8 +198,10 @@ def test_powers(dtype):
     x, y = arguments(dtype, rng), arguments(dtype, rng)
     small = rng.integers(-9, 10, len(x)).astype(dtype)
     near = rng.choice(x, len(x)), rng.choice([-300.0, -2.0, -0.5, 0.5, 2.0, 300.0], len(x)) / rng.uniform(1, 9, len(x))
-    x = np.concatenate([x, x, near[0], np.repeat(every, len(every))])
-    y = np.concatenate([y, small, near[1].astype(dtype), np.tile(every, len(every))])
+    next_to_1 = 1.0 + np.finfo(dtype).eps * rng.integers(-99, 99, 200), rng.uniform(-40.0, 40.0, 200)
+    far = (next_to_1[1] / np.finfo(dtype).eps).astype(dtype)
+    x = np.concatenate([x, x, near[0], next_to_1[0].astype(dtype), np.repeat(every, len(every))])
+    y = np.concatenate([y, small, near[1].astype(dtype), far, np.tile(every, len(every))])
     out = wp.zeros(len(x), dtype=wp.dtype_from_numpy(dtype))
     wp.launch(power, dim=len(x), inputs=[x, y, out])
     wide = np.longdouble

@@ -15,11 +15,8 @@ from warp_like.backend.llvm.lane_math import (
     call_function,
     choose,
     less_product,
-    mantissa,
     product,
-    scaled,
 )
-from warp_like.backend.llvm.shuffle import splat
 from warp_like.backend.llvm.values import LaneScalar, constant, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import float64
@@ -77,8 +74,15 @@ def _with_sign(v: LaneMath, d: LaneMath, size: str, a: str) -> str:
 
 
 def _rest(d: LaneMath, x: str, y: str, fused: bool) -> str:
-    """The remainder of ``x / y``, whose product with ``y`` is exact or ``fused``."""
-    quotient = d.intrinsic("trunc", d.w.op(f"fdiv {d.reg} {x}, {y}"))
+    """The remainder of ``x / y``, whose product with ``y`` is exact or ``fused``.
+
+    Where ``fused``, no quotient is denormal, which would take long: that of a lesser divisor is 0, too.
+    """
+    divisor = y
+    if fused:
+        most = d.add_product(2.0**-900, x, 2.0**100)
+        divisor = d.select(d.compare("olt", y, most), y, most)
+    quotient = d.intrinsic("trunc", d.w.op(f"fdiv {d.reg} {x}, {divisor}"))
     if not fused:
         return d.sub(x, d.mul(quotient, y))
     rest = d.intrinsic("fma", d.negative(quotient), y, x)
@@ -93,91 +97,143 @@ def _long_division(v: LaneMath, d: LaneMath, a: str, b: str) -> str:
     """
     w = d.w
     x, y = _sizes(v, d, a, b)
-    defined = d.both(d.compare("olt", x, math.inf), d.both(d.compare("ogt", y, 0.0), d.compare("olt", y, math.inf)))
-    (m, j), (n, k) = mantissa(d, x), mantissa(d, y)
-    all_bits = w.op(f"sub {d.integer} {j}, {k}")
-    below = w.op(f"icmp slt {d.integer} {all_bits}, zeroinitializer")
-    bits = w.select(d.either(below, d.unless(defined)), d.integer, "zeroinitializer", all_bits, d.mask)
-    modulus = _Modulus(d, v.digits, n)
-    rest = modulus.product(modulus.power_of_two(bits), modulus.residue(m))
-    rest = d.abs(d.select(d.compare("olt", rest, 0.0), d.add(rest, modulus.n), rest))
-    size = scaled(
-        d,
-        rest,
-        w.select(defined, d.integer, w.op(f"sub {d.integer} {k}, {d.bits(1023 + v.digits)}"), d.bits(0), d.mask),
-    )
-    is_all = d.either(below, d.both(d.compare("oeq", y, math.inf), d.compare("olt", x, math.inf)))
-    size = d.select(is_all, x, d.select(defined, size, math.nan))
-    return _with_sign(v, d, d.select(d.compare("uno", x, y), math.nan, size), a)
+    m, j = _whole(d, x, v.digits)
+    n, k = _normalised(d, *_whole(d, y, v.digits), v.digits)
+    difference = w.op(f"sub {d.integer} {j}, {k}")
+    bits = w.intrinsic(f"llvm.smax.v{d.t.width}i64", d.integer, [d.integer] * 2, [difference, d.bits(0)])
+    size = _from_whole(d, _Modulus(d, v.digits, n).residue(m, bits), k, v.digits)
+    size = d.select(w.op(f"icmp slt {d.integer} {difference}, zeroinitializer"), x, size)
+    defined = d.both(d.compare("olt", x, math.inf), d.compare("ogt", y, 0.0))
+    return _with_sign(v, d, d.select(defined, size, math.nan), a)
+
+
+def _whole(d: LaneMath, x: str, digits: int) -> tuple[str, str]:
+    """A finite number of at least 0 as a whole one of ``digits`` bits and one, and its biased exponent.
+
+    That of a denormal number has fewer bits, and the exponent 1. A float32 is not denormal in float64.
+    """
+    w, integer = d.w, d.integer
+    bits = d.to_bits(x)
+    exponent = w.op(f"lshr {integer} {bits}, {d.bits(d.digits)}")
+    whole = _with_exponent(d, bits, digits)
+    if digits == d.digits:
+        small = w.op(f"icmp eq {integer} {exponent}, zeroinitializer")
+        whole = d.select(small, d.sub(whole, 2.0**digits), whole)
+        exponent = w.intrinsic(f"llvm.smax.v{d.t.width}i64", integer, [integer] * 2, [exponent, d.bits(1)])
+    return whole, exponent
+
+
+def _normalised(d: LaneMath, whole: str, exponent: str, digits: int) -> tuple[str, str]:
+    """What ``_whole`` gives, with all bits."""
+    if digits < d.digits:
+        return whole, exponent
+    w, bits = d.w, d.to_bits(whole)
+    more = w.op(f"sub {d.integer} {w.op(f'lshr {d.integer} {bits}, {d.bits(d.digits)}')}, {d.bits(d.one + digits)}")
+    return _with_exponent(d, bits, digits), w.op(f"add {d.integer} {exponent}, {more}")
+
+
+def _from_whole(d: LaneMath, whole: str, exponent: str, digits: int) -> str:
+    """The number that ``_whole`` makes such a pair of, whose digits may be fewer or 0; its sign does not count.
+
+    Those of denormal numbers are counted.
+    """
+    w, integer = d.w, d.integer
+    if digits < d.digits:
+        return d.mul(whole, _power_of_two(d, w.op(f"sub {integer} {exponent}, {d.bits(d.one + digits)}")))
+    by = w.op(f"shl {integer} {w.op(f'sub {integer} {exponent}, {d.bits(d.one + digits)}')}, {d.bits(digits)}")
+    moved = w.op(f"add {integer} {d.to_bits(whole)}, {by}")
+    low = w.intrinsic(f"llvm.smin.v{d.t.width}i64", integer, [integer] * 2, [exponent, d.bits(64)])
+    count = d.mul(whole, _power_of_two(d, w.op(f"sub {integer} {low}, {d.bits(1)}")))
+    counted = w.op(f"sub {integer} {d.to_bits(d.add(count, 2.0**digits))}, {d.bits(d.one + digits << digits)}")
+    return d.from_bits(w.select(d.compare("olt", count, 2.0**digits), integer, counted, moved, d.mask))
+
+
+def _with_exponent(d: LaneMath, bits: str, exponent: int) -> str:
+    """The number with the mantissa of ``bits`` and another exponent."""
+    mantissa = d.w.op(f"and {d.integer} {bits}, {d.bits((1 << d.digits) - 1)}")
+    return d.from_bits(d.w.op(f"or {d.integer} {mantissa}, {d.bits(d.one + exponent << d.digits)}"))
+
+
+def _power_of_two(d: LaneMath, n: str) -> str:
+    """``2**n`` for integers ``n``."""
+    biased = d.w.op(f"add {d.integer} {n}, {d.bits(d.one)}")
+    return d.from_bits(d.w.op(f"shl {d.integer} {biased}, {d.bits(d.digits)}"))
 
 
 class _Modulus:
-    """Arithmetic modulo a whole number ``n`` of 53 or 24 bits; residues are from ``-n / 2`` to ``n / 2``.
+    """Arithmetic modulo a whole number ``n`` of 53 or 24 bits, on whole numbers.
 
-    Of 24 bits, products of two residues are exact. Of 53, they are a float and its error. The estimated quotient is
-    less than ``2**51``, so off by less than 1: what it leaves is less than ``2**53``, and exact.
+    Of 24 bits, products of two residues are exact. Of 53, they are a float and its error.
     """
 
     def __init__(self, d: LaneMath, digits: int, n: str) -> None:
-        self.d, self.digits = d, digits
-        self.n = d.mul(n, 2.0**digits)
-        self.inverse = d.w.op(f"fdiv {d.reg} {constant(1.0, d.t)}, {self.n}")
+        self.d, self.digits, self.n = d, digits, n
+        self.inverse = d.w.op(f"fdiv {d.reg} {constant(1.0, d.t)}, {n}")
 
-    def residue(self, m: str) -> str:
-        """The residue of a number of the size of ``n``, given in ``[1, 2)``."""
-        whole = self.d.mul(m, 2.0**self.digits)
-        return less_product(self.d, whole, self._quotient(whole, self.inverse), self.n)
+    def residue(self, m: str, bits: str) -> str:
+        """``m * 2**bits`` modulo ``n``, from 0 on.
 
-    def _quotient(self, x: str, inverse: str) -> str:
-        return self.d.sub(self.d.add_product(_ROUNDING, x, inverse), _ROUNDING)
-
-    def product(self, x: str, y: str, is_twice: str | None = None) -> str:
-        """The residue of a product of residues; of twice the product in the lanes ``is_twice``."""
-        d, inverse = self.d, self.inverse
-
-        def once_or_twice(a: str) -> str:
-            return a if is_twice is None else d.select(is_twice, d.add(a, a), a)
-
-        if self.digits == 23:
-            p = d.mul(x, once_or_twice(y))
-            return less_product(d, p, self._quotient(p, inverse), self.n)
-        p, error = product(d, x, y)
-        rest = less_product(d, p, self._quotient(p, inverse), self.n)
-        total = d.add(rest, error)
-        rest, error, inverse = once_or_twice(rest), once_or_twice(error), once_or_twice(inverse)
-        return d.add(less_product(d, rest, self._quotient(total, inverse), self.n), error)
-
-    def power_of_two(self, bits: str) -> str:
-        """The residue of ``2**bits``: of ``2**(bits >> s)``, below ``n / 2``, and its squares for the bits below."""
+        ``2**bits`` is a power of two, squared a few times, without branches: these would be hard to predict. The last
+        bits go to ``m``.
+        """
         d, w = self.d, self.d.w
-        name = f"llvm.vector.reduce.smax.v{d.t.width}i64"
-        most = w.intrinsic(name, "i64", [d.integer], [bits])
-        head, body, end = (w.label(hint) for hint in ("squares", "square", "squared"))
-        zeros = w.intrinsic(
-            "llvm.ctlz.i64", "i64", ["i64", "i1"], [w.op(f"udiv i64 {most}, {self.digits - 1}"), "false"]
-        )
-        steps = w.op(f"sub i64 64, {zeros}")
-        first = w.op(f"lshr {d.integer} {bits}, {self._splat(steps)}")
-        start = d.from_bits(w.op(f"shl {d.integer} {w.op(f'add {d.integer} {first}, {d.bits(d.one)}')}, {d.bits(52)}"))
-        before = w.block
-        w.jump(head)
-        w.start(head)
-        phis = w.phis([d.reg, "i64"])
-        phis.add([start, steps], before)
-        power, left = phis.registers
-        w.branch(w.op(f"icmp sgt i64 {left}, 0"), body, end)
-        w.start(body)
-        below = w.op(f"sub i64 {left}, 1")
-        bit = w.op(f"and {d.integer} {bits}, {self._splat(w.op(f'shl i64 1, {below}'))}")
-        is_odd = w.op(f"icmp ne {d.integer} {bit}, zeroinitializer")
-        phis.add([self.product(power, power, is_odd), below], w.block)
-        phis.finish()
-        w.jump(head)
-        w.start(end)
-        return power
+        squares = 4 if self.digits == 52 else 2
+        first = w.op(f"lshr {d.integer} {bits}, {d.bits(squares)}")
+        last = w.op(f"and {d.integer} {bits}, {d.bits((1 << squares) - 1)}")
+        power = self._power_of_two(first)
+        for _ in range(squares):
+            size = power if self.digits == 23 else self._least_size(power)[0]
+            power = self._product(size, size)
+        rest = self._times(self._reduced(d.mul(m, _power_of_two(d, last))), power)
+        return d.select(d.compare("olt", rest, 0.0), d.add(rest, self.n), rest)
 
-    def _splat(self, n: str) -> str:
-        return splat(self.d.w, LaneScalar("int", 64, self.d.t.width), n)
+    def _power_of_two(self, bits: str) -> str:
+        """A residue of ``2**bits``, for up to 131 bits, or 69 where ``n`` has 24."""
+        d, w = self.d, self.d.w
+        if self.digits == 23:
+            return self._reduced(_power_of_two(d, bits))
+        most = d.bits(51 + self.digits)
+        first = w.intrinsic(f"llvm.smin.v{d.t.width}i64", d.integer, [d.integer] * 2, [bits, most])
+        more = _power_of_two(d, w.op(f"sub {d.integer} {bits}, {first}"))
+        return self._reduced(d.mul(self._reduced(_power_of_two(d, first)), more))
+
+    def _reduced(self, x: str, rounding: float = _ROUNDING) -> str:
+        """A residue of at most ``0.75 * n`` in size, of an ``x`` of at most ``n * 2**51``: exact.
+
+        The quotient is rounded, and its error by the inverse is at most ``2**51 * 2**-53``.
+        """
+        d = self.d
+        quotient = d.sub(d.add_product(rounding, x, self.inverse), rounding)
+        return less_product(d, x, quotient, self.n)
+
+    def _product(self, x: str, y: str) -> str:
+        """A residue of a product of numbers from 0 to ``n / 2``: less than ``n`` in size.
+
+        The error of a product is at most ``2**50``, and less than ``0.2 * n``; the sum is whole, and exact.
+        """
+        if self.digits == 23:
+            return self._reduced(self.d.mul(x, y))
+        p, error = product(self.d, x, y)
+        return self.d.add(self._reduced(p, 2.0**52), error)
+
+    def _least_size(self, x: str) -> tuple[str, str]:
+        """The size of the least residue, given one of less than ``n`` in size, and whether that is another one."""
+        d, size = self.d, self.d.abs(x)
+        other = d.sub(self.n, size)
+        is_less = d.compare("olt", other, size)
+        return d.select(is_less, other, size), is_less
+
+    def _times(self, x: str, y: str) -> str:
+        """A residue of a product of residues."""
+        if self.digits == 23:
+            return self._reduced(self.d.mul(x, y))
+        d, w = self.d, self.d.w
+        (size, is_less), (other, is_other_less) = self._least_size(x), self._least_size(y)
+        signs = w.op(f"xor {d.integer} {d.to_bits(x)}, {d.to_bits(y)}")
+        changed = w.op(f"xor {d.integer} {signs}, {d.bits(1 << 63)}")
+        signs = w.select(w.op(f"xor {d.mask} {is_less}, {is_other_less}"), d.integer, changed, signs, d.mask)
+        signs = w.op(f"and {d.integer} {signs}, {d.bits(1 << 63)}")
+        return d.from_bits(w.op(f"xor {d.integer} {d.to_bits(self._product(size, other))}, {signs}"))
 
 
 __all__ = ["integer_quotient", "remainder"]

@@ -15,7 +15,7 @@ ones, with or without a loop, or if the loop adds over the lanes. Times 4 only w
 since a loop ends with its last lane; and no more than one register where a loop gathers, since so many elements that
 lie apart crowd each other out of the first cache. The threads that do not fill all these lanes go by one register's.
 Additions to neighbouring elements of an array wait for each other in the same way, and so does a reduction over the
-threads that stays in registers.
+threads that stays in registers. Of remainders in float64 there are two.
 
 Kernels on tiles have loops over elements, which run in vectors in a single thread: those of products in lanes
 (``widen_loops.py``), others by LLVM. Where most of the work is in
@@ -49,7 +49,7 @@ from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import size_of
 from warp_like.ir.rewrite import clone_function, count_ops, find_ops, free_values, grid_ndim, has_effects, has_op
-from warp_like.ir.types import Array, Lanes, bool_, element_count, lane_type, scalar_of
+from warp_like.ir.types import Array, Lanes, bool_, element_count, float64, lane_type, scalar_of
 from warp_like.passes import stages
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
@@ -385,6 +385,8 @@ def _register_blocking(f: Function, registers: int, vector_bits: int, most: int)
     reduces = _reduces_in_registers(f)
     chained = not (loops or reduces) and _chains_calls(f.body)
     times = min(most, 4) if loops or reduces or chained or _adds_to_neighbours(f) else 1
+    if times == 1 and any(map(_is_remainder, f.body.walk())):
+        times = min(most, 2)
     while chained and times > 1 and times * _most_alive(f.body) > saved:
         times //= 2
     if reduces and not loops:
@@ -402,6 +404,11 @@ def _register_blocking(f: Function, registers: int, vector_bits: int, most: int)
         while times > 1 and times * _pressure(loop) > room:
             times //= 2
     return times
+
+
+def _is_remainder(o: Op) -> bool:
+    """Whether ``o`` is a remainder of float64, which for long quotients takes many steps that wait for each other."""
+    return isinstance(o, ops.Apply) and o.fn == "mod" and lane_type(o.result.type) == float64
 
 
 def _calls_library(loop: Op) -> bool:
