@@ -1,9 +1,12 @@
 #include "llvm.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <sstream>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "platform.h"
 #include "preload.h"
@@ -219,11 +222,39 @@ Result compile(const Job& job) {
     return result;
 }
 
-// Lanes as kernels have them: a loop of vectors, and the rest under a mask.
+// LLVM's names of this machine.
+struct Host {
+    std::string name, features, triple;
+};
+
+// The features in the order of their names, so that all of a process ask for one machine.
+std::string sorted_features(const std::string& text) {
+    std::vector<std::string> found;
+    std::istringstream parts(text);
+    for (std::string part; std::getline(parts, part, ',');) {
+        if (!part.empty()) found.push_back(part);
+    }
+    std::sort(found.begin(), found.end(),
+              [](const std::string& a, const std::string& b) { return a.compare(1, a.npos, b, 1, b.npos) < 0; });
+    std::string joined;
+    for (const std::string& part : found) joined += (joined.empty() ? "" : ",") + part;
+    return joined;
+}
+
+Host find_host() {
+    Text name, features, triple;
+    llvm.GetHostCPUName(name.out());
+    llvm.GetHostCPUFeatures(features.out());
+    llvm.GetProcessTriple(triple.out());
+    return {name.str(), sorted_features(features.str()), triple.str()};
+}
+
+// Lanes as kernels have them: a loop of vectors, and the rest under a mask. Attributes follow: what LLVM knows of the
+// processor it finds out once for each width of vectors.
 constexpr char kSample[] = R"(
 declare <16 x float> @llvm.masked.load.v16f32.p0(ptr, i32, <16 x i1>, <16 x float>)
 declare void @llvm.masked.store.v16f32.p0(<16 x float>, ptr, i32, <16 x i1>)
-define void @sample(ptr noalias readonly %args, i64 %begin, i64 %end) {
+define void @sample(ptr noalias readonly %args, i64 %begin, i64 %end) #0 {
 entry:
   %x = load ptr, ptr %args
   %p = getelementptr i8, ptr %args, i64 48
@@ -265,6 +296,15 @@ done:
 }
 )";
 
+// Compiles a sample, so that LLVM has made what it keeps for all kernels.
+void warm_up() {
+    const Host host = find_host();
+    const auto has = [&](const char* feature) { return host.features.find(feature) != std::string::npos; };
+    const char* bits = has("+avx512f,") ? "512" : has("+avx,") ? "256" : "128";
+    const std::string text = std::string(kSample) + "attributes #0 = { \"prefer-vector-width\"=\"" + bits + "\" }\n";
+    compile({host.triple.c_str(), host.name.c_str(), host.features.c_str(), text.c_str(), 0, false, false});
+}
+
 // Waits until the library is open; false with an exception set if it can't be used.
 bool require_open() {
     Py_BEGIN_ALLOW_THREADS;
@@ -277,11 +317,8 @@ bool require_open() {
 
 PyObject* llvm_host(PyObject*, PyObject*) {
     if (!require_open()) return nullptr;
-    Text name, features, triple;
-    llvm.GetHostCPUName(name.out());
-    llvm.GetHostCPUFeatures(features.out());
-    llvm.GetProcessTriple(triple.out());
-    return Py_BuildValue("sss", name.str().c_str(), features.str().c_str(), triple.str().c_str());
+    const Host host = find_host();
+    return Py_BuildValue("sss", host.name.c_str(), host.features.c_str(), host.triple.c_str());
 }
 
 PyObject* llvm_object(PyObject*, PyObject* args) {
@@ -329,12 +366,7 @@ void open_llvm(void* library) {
     if (!found) return;
     llvm.InitializeNativeTarget();
     llvm.InitializeNativeAsmPrinter();
-    Text cpu, features, triple;
-    llvm.GetHostCPUName(cpu.out());
-    llvm.GetHostCPUFeatures(features.out());
-    llvm.GetProcessTriple(triple.out());
-    const std::string names[] = {triple.str(), cpu.str(), features.str()};
-    compile({names[0].c_str(), names[1].c_str(), names[2].c_str(), kSample, 0, false, false});
+    warm_up();
     is_open = true;
 }
 

@@ -75,3 +75,12 @@ def test_objects_for_windows_are_read_by_the_native_loader(contiguous) -> None:
     for f in (saxpy(), blur(), divergent(), vectors(), atomic_kernel("add", float32), *math):
         code = _native.load_object(to_object(f, WINDOWS, Options(contiguous=contiguous)), known)
         assert isinstance(code, _native.Code), code
+
+
+def test_the_host_is_the_machine_that_llvmlite_names() -> None:
+    """The native extension asks LLVM itself; one order of the features lets all of the process use one machine."""
+    import llvmlite.binding as llvm
+
+    target = host_target()
+    assert target.features == llvm.get_host_cpu_features().flatten()
+    assert (target.name, target.triple) == (llvm.get_host_cpu_name(), object_triple(llvm.get_process_triple()))

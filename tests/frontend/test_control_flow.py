@@ -1,5 +1,7 @@
 """Branches, loops and early exits do what Python does."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -412,3 +414,26 @@ def test_a_loop_reads_a_constant_beside_the_argument_that_a_builtin_changes():
     wp.launch(wp.kernel(k), dim=1, inputs=[out])
     assert out.sum() == 200
     assert out.min() > 0
+
+
+def test_work_for_a_branch_does_not_grow_with_the_number_of_names():
+    def calls(count: int) -> int:
+        lines = ["def k(out: wp.array(dtype=float), x: float):"]
+        for n in range(count):
+            lines += [f"    a{n} = x", f"    for k{n} in range(3):", f"        a{n} += 1.0"]
+            lines += [f"        if a{n} > 2.0:", "            break", f"    x += a{n}"]
+        k = define("\n".join([*lines, "    out[0] = x\n"]))["k"]
+        found = 0
+
+        def count_call(frame: object, event: str, arg: object) -> None:
+            nonlocal found
+            found += event == "call"
+
+        sys.setprofile(count_call)
+        try:
+            build(k)
+        finally:
+            sys.setprofile(None)
+        return found
+
+    assert calls(32) < 2.3 * calls(16)

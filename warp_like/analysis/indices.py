@@ -185,7 +185,9 @@ class Indices:
         if o.fn in COOPERATIVE:  # differs between blocks at least
             return None
         given = [self.linear(a) for a in o.args]
-        if isinstance(result.type, Scalar) and result.type.is_int and None not in given:
+        if None in given:
+            return None
+        if isinstance(result.type, Scalar) and result.type.is_int:
             known = [x for x in given if x is not None]
             match o.fn, known:
                 case "add", [x, y]:

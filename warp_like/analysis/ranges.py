@@ -283,5 +283,7 @@ def _compared(fn: str, y: Interval) -> Interval:
 
 def _int_type(v: Value) -> Scalar | None:
     """The type of an integer, or of each lane's; None for everything else."""
-    t = lane_type(v.type)
-    return t if isinstance(t, Scalar) and t.is_int else None
+    t = v.type
+    if type(t) is Lanes:
+        t = t.of
+    return t if isinstance(t, Scalar) and t.kind in ("int", "uint") else None

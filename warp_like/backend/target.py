@@ -221,8 +221,7 @@ def _host() -> tuple[str, str, str]:
     from warp_like.backend.llvm_tools import preload
 
     if preload():
-        name, features, process = _native.llvm_host()
-        return name, ",".join(sorted(filter(None, features.split(",")), key=lambda f: f[1:])), process
+        return _native.llvm_host()
     import llvmlite.binding as llvm
 
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.get_process_triple()

@@ -31,6 +31,29 @@ class Loc(Frozen):
     caller: Loc | None = None
     first_line: int = 0
 
+    def __init__(  # written out, as each op has one: in half the time of what it stands for
+        self,
+        file: str,
+        line: int,
+        col: int,
+        end_line: int,
+        end_col: int,
+        role: str = "kernel",
+        function: str = "",
+        caller: Loc | None = None,
+        first_line: int = 0,
+    ) -> None:
+        fields = self.__dict__
+        fields["file"] = file
+        fields["line"] = line
+        fields["col"] = col
+        fields["end_line"] = end_line
+        fields["end_col"] = end_col
+        fields["role"] = role
+        fields["function"] = function
+        fields["caller"] = caller
+        fields["first_line"] = first_line
+
     def called_from(self, caller: Loc | None) -> Loc:
         """Return this location with ``caller`` appended at the outer end of its chain."""
         if caller is None:

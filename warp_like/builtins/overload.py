@@ -190,6 +190,11 @@ class Resolved(Frozen):
     args: tuple[ir.Type, ...]
     results: tuple[ir.Type, ...]
 
+    @functools.cached_property
+    def takes_nothing(self) -> bool:
+        """Whether an argument is a vector or matrix without components."""
+        return any(map(ir.is_empty, self.args))
+
 
 class NoMatch(TypeError, RuntimeError):
     """No overload takes the arguments; the message says which argument of the nearest one does not fit.

@@ -239,10 +239,11 @@ def _neutral(ctx: Context, kind: AtomicKind, t: Type) -> Value:
 
 def store(ctx: Context, where: Place, operand: Operand, target: ast.expr, source: ast.expr) -> None:
     """Assign ``operand`` to a place; ``target`` and ``source`` are the syntax of both."""
+    if isinstance(where, Name):
+        ctx.bind(where.name, operand, source)
+        return
     shown = f"`{ast.unparse(target)}`"
     match where:
-        case Name(name):
-            ctx.bind(name, operand, source)
         case Component(name, path, fields):
             old = ctx.read(name)
             assert isinstance(old, Value)

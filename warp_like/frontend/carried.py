@@ -111,8 +111,9 @@ class Carried:
 
     def _require_carried_tiles(self) -> None:
         """Raise where a tile has changed through a part of it that the syntax does not show as one."""
+        now = self.ctx.scope.names.get
         for name, held in self.outer.names.items():
-            if name not in self.assigned and self.ctx.scope.names.get(name) is not held and holds_tile(self.ctx, name):
+            if now(name) is not held and name not in self.assigned and holds_tile(self.ctx, name):
                 raise WarpCodegenError(
                     f"this loop changes the tile in `{name}` through another variable",
                     help=f"assign to a part of the tile itself: {name}[...] = ...",

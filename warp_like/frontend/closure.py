@@ -108,7 +108,7 @@ def _mentioned(root: ast.AST, without: set[ast.expr]) -> Iterator[Dotted]:
     stack = [root]
     while stack:
         node = stack.pop()
-        parts = dotted(node)
+        parts = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
         if parts is not None:
             yield parts
         elif node not in without:

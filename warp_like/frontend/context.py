@@ -334,7 +334,7 @@ class Context:
             symbol: The operator that the user wrote, for messages.
             nodes: The arguments' syntax, for messages.
         """
-        given = [require_value_kind(a) for a in args]
+        given = [a if type(a) is Value else require_value_kind(a) for a in args]
         types = [a.type if isinstance(a, Value) else a for a in given]
         try:
             resolved = resolve(name, types)
@@ -342,7 +342,7 @@ class Context:
             if self.session.wide and (widened := self._widened(given)) is not None:
                 return self.apply(name, *widened, symbol=symbol, nodes=nodes)
             raise self._no_match(name, types, symbol, nodes) from None
-        if any(map(is_empty, resolved.args)):
+        if resolved.takes_nothing:
             return self._of_nothing(name, resolved)
         values = [
             a if isinstance(a, Value) else self.b.constant(a.value, t)

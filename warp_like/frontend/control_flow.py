@@ -22,19 +22,18 @@ from warp_like.ir.types import Type, bool_
 
 def run(ctx: Context, stmts: Sequence[ast.stmt], tail: Tail = Tail.NONE) -> Flow:
     """Build ``stmts`` into the current block and scope; ``tail`` says what follows them."""
-    for i, s in enumerate(stmts):
-        rest = stmts[i + 1 :]
-        if isinstance(s, ast.If) and (not rest or may_exit(s)):
+    for after, s in enumerate(stmts, 1):
+        if isinstance(s, ast.If) and (after == len(stmts) or may_exit(s)):
             with ctx.at(s):
-                return _if(ctx, s, rest, tail)
+                return _if(ctx, s, stmts[after:], tail)
         if _is_end(s, tail):
             return ON
         flow = ctx.statement(s) or ON
         if flow.always_falls:
             continue
-        if not flow.may_fall or not rest:
+        if not flow.may_fall or after == len(stmts):
             return flow
-        return _guarded(ctx, flow, rest, tail)
+        return _guarded(ctx, flow, stmts[after:], tail)
     return ON
 
 
@@ -149,8 +148,10 @@ def _built(ctx: Context, sides: Sequence[Sequence[ast.stmt]], tail: Tail) -> lis
 
 def _learn_types(ctx: Context, other: Scope) -> None:
     """Let the names that the other side of an ``if`` assigns be known on this one, which may read them."""
+    known = ctx.scope.names
     for name, entry in other.names.items():
-        _learn_type(ctx, name, [entry])
+        if entry is not known.get(name):  # else there is nothing to learn from it
+            _learn_type(ctx, name, [entry])
 
 
 def _learn_type(ctx: Context, name: str, elsewhere: Sequence[Entry | None]) -> None:
@@ -282,7 +283,7 @@ def _merge_variables(
         for arm in arms:
             _learn_types(ctx, arm.scope)
         return merged  # nothing is read after it
-    for name in dict.fromkeys(n for a in arms for n in a.scope.names):
+    for name in _differing(base, arms):
         before = base.names.get(name)
         is_bound = isinstance(before, Variable)
         wanted = [a for a in heeded if a.may_fall or is_bound or name in live]
@@ -305,6 +306,15 @@ def _merge_variables(
             else:
                 merged[name] = merged_here
     return merged
+
+
+def _differing(base: Scope, arms: Sequence[_Arm]) -> list[str]:
+    """The names of which an arm holds something else than ``base``; of the others, which are many, all hold the same.
+
+    A long function has many names and many branches, so nothing else is done for each of both.
+    """
+    before = base.names.get
+    return list(dict.fromkeys(n for a in arms for n, held in a.scope.names.items() if held is not before(n)))
 
 
 def _merge_one(

@@ -21,7 +21,7 @@ from warp_like.frontend.tile_views import TileView
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.rewrite import is_always_defined
-from warp_like.ir.types import Array, IndexedArray, Quat, Struct, Tile, Transform, Vec, bool_
+from warp_like.ir.types import Array, IndexedArray, Quat, Scalar, Struct, Tile, Transform, Vec, bool_
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("add", "+"),
@@ -96,7 +96,11 @@ def build_binary(ctx: Context, node: ast.BinOp) -> Operand:
 def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[ast.expr]) -> Operand:
     """Combine two operands by an operator."""
     name, symbol = OPERATORS[type(op)]
+    numbers = True
     for operand, node in zip((a, b), nodes, strict=True):
+        if type(operand) is Value and type(operand.type) is Scalar:
+            continue
+        numbers = False
         _require_operand(operand, symbol, node)
         if isinstance(op, ast.MatMult) and isinstance(operand, Value) and isinstance(operand.type, Tile):
             raise WarpCodegenTypeError(
@@ -108,7 +112,7 @@ def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[as
             if name == "div" and literals.loses_fraction(a, b):
                 _warn_of_fraction(a, b, folded)
             return folded
-    own = _user_operator(ctx, name, (a, b), nodes)
+    own = None if numbers else _user_operator(ctx, name, (a, b), nodes)
     if own is None and isinstance(a, Value) and isinstance(a.type, Tile):
         from warp_like.frontend.tiles import structs  # few kernels have tiles
 

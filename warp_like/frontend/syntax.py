@@ -21,6 +21,12 @@ def all_nodes(root: ast.AST) -> list[ast.AST]:
 def add_children(found: list[ast.AST], node: ast.AST) -> None:
     """Append the nodes right below ``node`` to ``found``, but for those marks."""
     kind = type(node)
+    if kind is ast.BinOp:  # many nodes are of these two kinds
+        found += (node.left, node.right)  # type: ignore[attr-defined]
+        return
+    if kind is ast.Assign:
+        found += (*node.targets, node.value)  # type: ignore[attr-defined]
+        return
     names = _HOLDERS.get(kind)
     for name in _find_holders(kind) if names is None else names:
         value = getattr(node, name, None)

@@ -8,6 +8,7 @@ first lane first; each operand is ``Lanes`` or the same for all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from warp_like.ir.core import Block, Function, Op, Value, attr, op, operand, region
@@ -26,10 +27,22 @@ class Constant(Op):
 
 @op("apply")
 class Apply(Op):
-    """The call of a builtin; which overload is meant follows from the operand types."""
+    """The call of a builtin; which overload is meant follows from the operand types.
+
+    Most ops are such calls, so they have methods of their own that take less time.
+    """
 
     fn: str = attr()
     args: tuple[Value, ...] = operand()
+
+    def operands(self) -> list[Value]:
+        return [*self.args]
+
+    def replace_operands(self, by: Mapping[Value, Value]) -> None:
+        for v in self.args:
+            if v in by:
+                self.args = tuple([by.get(v, v) for v in self.args])
+                return
 
 
 @op("cast")

@@ -106,8 +106,8 @@ def has_regions(b: Block) -> bool:
 
 
 def result_types(b: Block) -> list[Type]:
-    """Return the types of the results of all ops in ``b`` and below; equal ones may be several times among them."""
-    return list({id(r.type): r.type for o in b.walk() for r in o.results}.values())
+    """Return the types of the results of all ops in ``b`` and below, each once."""
+    return list(dict.fromkeys([r.type for inner in blocks(b) for o in inner.ops for r in o.results]))
 
 
 def count_ops(b: Block) -> int:

@@ -1,16 +1,49 @@
 """The types of the IR.
 
-Types are small frozen values, compared by content, that hold no analysis facts. Vectors, matrices and structs
-stay whole in the IR until the backend lowers them.
+Types are small frozen values that hold no analysis facts. Vectors, matrices and structs stay whole in the IR until the
+backend lowers them. Equal types are one object: passes compare types and look them up for each op.
 """
 
 from __future__ import annotations
 
+import operator
+from typing import Any, TypeVar
+
 from warp_like.base.frozen import Frozen
+
+_T = TypeVar("_T", bound="Type")
+
+_made: dict[tuple[Any, ...], Any] = {}
+"""All types, by class and fields. They stay: programs have few."""
 
 
 class Type(Frozen):
-    """Base of all IR types."""
+    """Base of all IR types. To make one that there is gives the same object."""
+
+    def __new__(cls: type[_T], *args: Any, **given: Any) -> _T:
+        found: _T | None = None if given else _made.get((cls, args))
+        if found is not None:
+            return found
+        new = object.__new__(cls)
+        Frozen.__init__(new, *args, **given)
+        fields = new.__dict__
+        for name, value in fields.items():
+            fields[name] = _plain(value)
+        made: _T = _made.setdefault((cls, new.as_tuple()), new)  # another thread may have been faster
+        return made
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        pass  # `__new__` has set the fields, which may be those of a type that others use
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+def _plain(value: Any) -> Any:
+    """Return a field with NumPy's integers as those of Python: equal types have one text, whichever came first."""
+    if isinstance(value, tuple):
+        return tuple([_plain(v) for v in value])
+    return value if isinstance(value, (str, Type)) else int(operator.index(value))
 
 
 class Scalar(Type):

@@ -58,6 +58,8 @@ def _may_change(f: Function) -> bool:
     waiting: list[Value] = []
     counters: set[Value] = set(f.params)
     for o in f.body.walk():
+        if type(o) is ops.Apply or type(o) is ops.Constant:  # most are
+            continue
         if isinstance(o, ops.Call):
             return True
         if isinstance(o, _INDEXED):

@@ -60,10 +60,13 @@ def _writers(b: Block) -> set[Op]:
     def visit(block: Block) -> bool:
         writes = False
         for o in block.ops:
-            nested = [visit(r) for r in o.regions()] if o._REGIONS else ()
-            if any(nested):
-                found.add(o)
-            writes |= any(nested) or _writes(o)
+            if o._REGIONS:
+                nested = [visit(r) for r in o.regions()]
+                if any(nested):
+                    found.add(o)
+                    writes = True
+            elif not o.PURE and _writes(o):
+                writes = True
         return writes
 
     visit(b)
@@ -91,19 +94,19 @@ class _Numbering(Rewriter):
         self.scope = outside
 
     def visit(self, o: Op) -> None:
-        if o in self.writers:
+        if not o._REGIONS:
+            if not o.PURE and _writes(o):
+                self.advance()
+            self.merge(o)
+        elif o in self.writers:
             before = self.memory if isinstance(o, ops.If) else self.advance()  # iterations see earlier stores
             for r in o.regions():
                 self.memory = before
                 self.block(r)
             self.advance()
             self.keep(o)
-        elif o._REGIONS:
-            super().visit(o)
         else:
-            if not o.PURE and _writes(o):
-                self.advance()
-            self.merge(o)
+            super().visit(o)
 
     def advance(self) -> int:
         """Forget all loads."""
@@ -111,20 +114,17 @@ class _Numbering(Rewriter):
         return self.memory
 
     def merge(self, o: Op) -> None:
-        key = self.key(o)
-        found = None if key is None else self.numbers.get(key)
-        if found is not None:
-            self.replace(o, (found,))
+        key = (ops.Load, self.memory, o.array, o.indices, o.mask) if type(o) is ops.Load else pure_key(o)
+        if key is None:
+            self.keep(o)
             return
-        if key is not None:
-            self.numbers[key] = o.result
+        (result,) = o.results
+        found = self.numbers.setdefault(key, result)
+        if found is result:
             self.scope.append(key)
-        self.keep(o)
-
-    def key(self, o: Op) -> Hashable | None:
-        if isinstance(o, ops.Load):
-            return ops.Load, self.memory, o.array, o.indices, o.mask
-        return pure_key(o)
+            self.keep(o)
+        else:
+            self.mapping[result] = found
 
 
 def pure_key(o: Op, number: Callable[[Value], Value] | None = None) -> Hashable | None:
@@ -132,11 +132,11 @@ def pure_key(o: Op, number: Callable[[Value], Value] | None = None) -> Hashable 
     if not o.PURE or o._REGIONS or len(o.results) != 1:
         return None
     t = o.results[0].type
-    if isinstance(o, ops.Constant):
+    if type(o) is ops.Constant:
         return ops.Constant, repr(o.value), t
-    if isinstance(o, ops.Apply):
+    if type(o) is ops.Apply:
         given = o.args if number is None else tuple(map(number, o.args))
-        if o.fn in COMMUTATIVE and isinstance(o.args[0].type, Scalar) and o.args[0].type == o.args[1].type:
+        if o.fn in COMMUTATIVE and type(o.args[0].type) is Scalar and o.args[0].type is o.args[1].type:
             return ops.Apply, o.fn, frozenset(given), t
         return ops.Apply, o.fn, given, t
     operands = o.operands()

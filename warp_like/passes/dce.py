@@ -115,6 +115,10 @@ class _Marker:
         """Mark ``o`` and the control flow around it."""
         while o is not None and o not in self.live_ops:
             self.live_ops.add(o)
+            if not o._REGIONS and o.PURE:  # most are
+                self.work += o.operands()
+                o = self.owner[o]
+                continue
             match o:
                 case ops.If():
                     self.work.append(o.cond)

@@ -37,7 +37,7 @@ from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import clone_function, substitute
+from warp_like.ir.rewrite import clone_function, find_ops, result_types, substitute
 from warp_like.ir.types import Array, Struct, Tile, Type, is_differentiable, leaf_fields
 from warp_like.passes.inline import inline
 from warp_like.passes.rewriter import Rewriter, rewrite
@@ -277,15 +277,8 @@ def _uses_structs(f: Function) -> bool:
     """Whether a value in ``f``, or in a function that it calls, is a struct."""
     if f.role != "kernel" and any(has_fields(p.type) for p in f.params):
         return True
-    plain: set[int] = set()  # the ids of types that are none; values hold the types meanwhile
-    for o in f.body.walk():
-        for v in o.results:
-            if id(v.type) not in plain:
-                if has_fields(v.type):
-                    return True
-                plain.add(id(v.type))
-        if isinstance(o, ops.View) and o.field is not None:
-            return True
-        if isinstance(o, ops.Call) and _uses_structs(o.callee):
-            return True
-    return False
+    if any(map(has_fields, result_types(f.body))):
+        return True
+    if any(o.field is not None for o in find_ops(f.body, ops.View)):
+        return True
+    return any(_uses_structs(o.callee) for o in find_ops(f.body, ops.Call))

@@ -6,6 +6,7 @@ None. A rule that emits must return what it emitted.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,8 +39,8 @@ def constant_at(b: Emitter, o: Op, value: Any) -> Value:
 def _apply(b: Emitter, o: ops.Apply) -> Value | None:
     if len(o.results) != 1:
         return None
-    values = [ops.constant_value(v) for v in o.args]
-    if o.args and all(v is not None and not isinstance(v, tuple) for v in values):
+    values = [v.op.value for v in o.args if isinstance(v.op, ops.Constant)]
+    if o.args and len(values) == len(o.args) and not any(isinstance(v, tuple) for v in values):
         types = [v.type for v in o.args if isinstance(v.type, Scalar)]
         result = o.result.type
         got = compute(o.fn, values, types, result) if isinstance(result, Scalar) else None
@@ -59,7 +60,12 @@ def _is(v: Value, number: Number) -> bool:
         return False  # no type rounds that far, and to round takes long
     scalar = scalar_of(v.type)
     assert scalar is not None
-    return all(rounded(x, scalar) == number for x in values)
+    return all(x == number or _rounds_to(x, scalar, number) for x in values)
+
+
+@functools.lru_cache(maxsize=256)
+def _rounds_to(x: Number, t: Scalar, number: Number) -> bool:
+    return rounded(x, t) == number
 
 
 def _is_int(v: Value) -> bool:

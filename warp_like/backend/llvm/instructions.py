@@ -7,6 +7,7 @@ never traps.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from warp_like.backend.llvm.casts import cast, extend_half, round_half
@@ -24,7 +25,7 @@ from warp_like.backend.llvm.values import (
     vector,
 )
 from warp_like.backend.llvm.writer import Writer
-from warp_like.builtins.spec import Elementwise, Symbol, Target, resolve
+from warp_like.builtins.spec import Elementwise, Lowering, Symbol, Target, resolve
 from warp_like.ir.types import Lanes, Scalar, Type, float32, int32, lane_type, scalar_of
 
 ScalarLowering = Callable[..., str]
@@ -37,8 +38,7 @@ BOOL_RESULT = {"lt", "le", "gt", "ge", "eq", "ne"}
 
 def apply_builtin(w: Writer, name: str, types: list[Type], args: list[Rep]) -> tuple[str, ...]:
     """Append the call of builtin ``name``; return its result."""
-    single = [lane_type(t) for t in types]
-    lower = resolve(name, single).overload.lower
+    lower, are_scalars = _lowering(name, tuple(types))
     values = [a for a in args if isinstance(a, tuple)]
     if isinstance(lower, Elementwise):
         return _elementwise(w, lower.scalar, types, values)
@@ -47,10 +47,17 @@ def apply_builtin(w: Writer, name: str, types: list[Type], args: list[Rep]) -> t
     ((t, _), *_) = leaves(types[0])
     if isinstance(lower, Symbol):
         return (_symbol(w, lower, t, [v[0] for v in values]),)
-    if isinstance(lower, Target) and name in SCALAR and all(isinstance(s, Scalar) for s in single):
+    if isinstance(lower, Target) and name in SCALAR and are_scalars:
         return (_scalar(w, name, t, [v[0] for v in values]),)
     given = ", ".join(map(str, types))
     raise AssertionError(f"{name}({given}) has the lowering {lower}, which the backend can't lower")
+
+
+@functools.lru_cache(maxsize=1024)
+def _lowering(name: str, types: tuple[Type, ...]) -> tuple[Lowering, bool]:
+    """Return how a builtin is lowered for arguments of ``types``, and whether all of them are scalars."""
+    single = [lane_type(t) for t in types]
+    return resolve(name, single).overload.lower, all(isinstance(s, Scalar) for s in single)
 
 
 def _elementwise(w: Writer, name: str, types: list[Type], args: list[tuple[str, ...]]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ A thread runs the sides of branches that it takes, lanes those that any of them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from warp_like.builtins.spec import Symbol, lane_search, may_call_library, resolve
 from warp_like.ir import ops
@@ -61,6 +61,7 @@ class _Thread:
         self.vector = vector
         self.likelihood = Likelihood(f)
         self.private = {f.params[i] for i in private}
+        self.applied: dict[Hashable, float] = {}
 
     def block(self, b: Block) -> float:
         return sum(self.region(o) if o._REGIONS else self.plain(o) for o in b.ops)
@@ -85,11 +86,9 @@ class _Thread:
         """The cycles of an op without blocks."""
         if isinstance(o, ops.Constant):
             return 0.0
+        if isinstance(o, ops.Apply):
+            return _known_cost(self.applied, o, self.apply)
         match o:
-            case ops.Apply(args=(first, *_)):
-                return _elements(o) * _apply(o, _INTEGER_DIVISION if _is_integer(first) else _DIVISION, _CALL, _ISSUE)
-            case ops.Apply():
-                return _elements(o) * _ISSUE
             case ops.Atomic(array=a) if a in self.private:
                 return 3.0 * _ISSUE * _elements(o)
             case ops.Atomic() | ops.AtomicCas():
@@ -103,6 +102,22 @@ class _Thread:
             case ops.Load() | ops.Store() | ops.Cast():
                 return _ISSUE * _elements(o)
         return 0.0
+
+    def apply(self, o: ops.Apply) -> float:
+        """The cycles of the call of a builtin."""
+        if not o.args:
+            return _elements(o) * _ISSUE
+        division = _INTEGER_DIVISION if _is_integer(o.args[0]) else _DIVISION
+        return _elements(o) * _apply(o, division, _CALL, _ISSUE)
+
+
+def _known_cost(known: dict[Hashable, float], o: ops.Apply, cost: Callable[[ops.Apply], float]) -> float:
+    """Return ``cost(o)``, which follows from the builtin and the types; calls of most kinds come often."""
+    key = (o.fn, len(o.args), *[v.type for v in o.args], *[v.type for v in o.results])
+    found = known.get(key)
+    if found is None:
+        found = known[key] = cost(o)
+    return found
 
 
 def _taken(share: float) -> float:
@@ -183,6 +198,7 @@ class _Lanes:
         self.likelihood, self.private = self.thread.likelihood, self.thread.private
         self.share = 1.0  # of the threads that come here, apart from branches that lanes take together
         self.is_divergent = False  # within a loop that lanes leave one by one
+        self.applied: dict[Hashable, float] = {}
 
     def loop(self, o: ops.For | ops.While, divergent: bool) -> float:
         """The cycles of an iteration of a loop."""
@@ -232,15 +248,11 @@ class _Lanes:
         """The cycles of an op without blocks."""
         if isinstance(o, (ops.Constant, ops.Broadcast)):
             return 0.0
+        if isinstance(o, ops.Apply):
+            return _known_cost(self.applied, o, self.apply)
         if not any(type(v.type) is Lanes for v in (*o.operands(), *o.results)):
             return self.thread.plain(o)
         match o:
-            case ops.Apply(args=(first, *_)):
-                if o.fn in ("div", "mod") and _is_integer(first):
-                    return _DIVISION * self.width(o)  # as that of float64, or one by one
-                part = self.width(o) * _bits(lane_type(first.type)) / 512.0 / self.registers
-                division, other = max(_DIVISION, _LANE_DIVISION * part), max(_ISSUE, part)
-                return self.registers * _elements(o) * _apply(o, division, _LANE_CALL, other)
             case ops.Load() | ops.Store():
                 if _is_dense(o):
                     part = _MASKED_PART if self.is_divergent else _WHOLE_PART
@@ -275,6 +287,19 @@ class _Lanes:
             case ops.Cast():
                 return float(self.registers * _elements(o))
         return 0.0
+
+    def apply(self, o: ops.Apply) -> float:
+        """The cycles of the call of a builtin."""
+        if not any(type(v.type) is Lanes for v in (*o.args, *o.results)):
+            return self.thread.plain(o)
+        if not o.args:
+            return 0.0
+        first = o.args[0]
+        if o.fn in ("div", "mod") and _is_integer(first):
+            return _DIVISION * self.width(o)  # as that of float64, or one by one
+        part = self.width(o) * _bits(lane_type(first.type)) / 512.0 / self.registers
+        division, other = max(_DIVISION, _LANE_DIVISION * part), max(_ISSUE, part)
+        return self.registers * _elements(o) * _apply(o, division, _LANE_CALL, other)
 
     def width(self, o: Op) -> int:
         return next(v.type.width for v in (*o.operands(), *o.results) if isinstance(v.type, Lanes))

@@ -86,7 +86,9 @@ class _Finder:
 
     def visit(self, o: Op) -> None:
         if not o._REGIONS and type(o) is not ops.Push:
-            self.set(o.results, [self.stride(o)] * len(o.results))
+            stride = self.stride(o)
+            for r in o.results:
+                self.strides[r] = stride
             return
         match o:
             case ops.If():
@@ -105,7 +107,7 @@ class _Finder:
             t = int_type(o.results)
             if t is not None:
                 return modulo(_arithmetic(o, given), t)
-            return 0 if all(s == 0 for s in given) else None
+            return 0 if given.count(0) == len(given) else None
         match o:
             case ops.Tid():
                 return 1 if o.axis - o.ndim == self.axis else 0

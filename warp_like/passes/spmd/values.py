@@ -124,6 +124,11 @@ class LaneBuilder:
 
     def insert(self, new: Op, results: Sequence[Value], types: Sequence[Type]) -> None:
         self.b.insert(new, *types)
+        if len(results) == 1 == len(types):
+            (old,), (made,) = results, new.results
+            made.hint = old.hint
+            self.map[old] = made
+            return
         for old, made in zip(results, new.results, strict=True):
             made.hint = old.hint
             self.map[old] = made

@@ -166,7 +166,11 @@ class _Widener(Accesses, UniformBranches):
 
     def plain(self, o: Op) -> None:
         """An op of values: scalar where its result has a stride, else in lanes."""
-        if all(self.strides[r] is not None for r in o.results):
+        if type(o) is ops.Apply and len(o.results) == 1 and self.strides[o.results[0]] is None:  # most are
+            args = tuple([self.lanes(v) for v in o.args])
+            self.insert(ops.Apply(o.fn, args), o.results, (self.wide(o.results[0].type),))
+            self.speculate(o)
+        elif all(self.strides[r] is not None for r in o.results):
             self.copy(o, self.scalar, [r.type for r in o.results])
         else:
             self.copy(o, self.lanes, [self.wide(r.type) for r in o.results])
