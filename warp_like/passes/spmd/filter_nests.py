@@ -9,9 +9,9 @@ element for each row. Where the list or the tables are nearly full, all that has
 The order of what was found stays, and rows depend on nothing that iterations do: the loops between compute values of
 their own alone, and read memory that no iteration writes; what iterations carry on only passes through them.
 
-Pure ops of the loops between run as far out as they can, also out of the branches that lead to the rows: ``licm`` leaves
-those where they are, since a branch might never run, and LLVM leaves divisions, which it takes for ones that may trap.
-In a grid of cells whose borders are periodic, two of three divisions leave the innermost loop.
+Pure ops of the loops between run as far out as they can, also out of the branches that lead to the rows: ``licm``
+leaves those where they are, since a branch might never run, and LLVM leaves divisions, which it takes for ones that may
+trap. In a grid of cells whose borders are periodic, two of three divisions leave the innermost loop.
 
 A loop over rows::
 
