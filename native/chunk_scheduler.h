@@ -49,7 +49,8 @@ class ChunkScheduler {
         }
     }
 
-    // Calls `work(begin, end)` for chunks until none is left, and `between` after each with the time.
+    // Calls `work(begin, end)` for chunks until none is left, or until `between` says no; that is called after each with
+    // the time and with what a kernel thread took.
     template <typename Work, typename Between>
     void participate(Work work, Between between) {
         double thread_ns = thread_ns_;
@@ -62,7 +63,7 @@ class ChunkScheduler {
                 work(begin, end);
                 const double after = now_ns();
                 thread_ns = (after - before) / static_cast<double>(end - begin);
-                between(after);
+                if (!between(after, thread_ns)) return;
                 before = after;
             }
         }

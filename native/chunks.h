@@ -15,6 +15,7 @@
 namespace wl {
 
 constexpr double kShareNs = 20e3;        // what has to be left for workers to be woken
+constexpr double kShareTakesNs = 100e3;  // the same of a launch whose atomics take elements, of which others wait
 constexpr double kWorthNs = 10e3;        // of that, what each woken worker has to find
 constexpr double kKeepGilNs = 10e3;      // a launch that takes longer lets other Python threads run
 constexpr double kTargetNs = 100e3;      // a shared chunk

@@ -27,6 +27,7 @@ namespace {
 constexpr double kSpinNs = 50e3;  // how long one looks for work, or for the others' end, before going to sleep
 constexpr int kMaxThreads = 1024;
 constexpr int64_t kTrial = 256;  // kernel threads
+constexpr double kGain = 0.9;    // of the time that one OS thread takes, what several must stay below
 
 // One launch that several threads work on. It lives on the caller's stack.
 struct Shared {
@@ -38,6 +39,7 @@ struct Shared {
     OrderedSums* in_order;                // not null: sums are added up in the order of the chunks
     std::unique_ptr<PrivateSums> copies;  // of workers that have finished; guarded by the pool's mutex
     double share_ns;                      // what one OS thread's part takes
+    std::atomic<bool> called_off{false};  // workers leave after their chunk: the caller is faster without them
 };
 
 struct Pool {
@@ -131,7 +133,7 @@ void run_chunk(const Job& job, OrderedSums* in_order, Worker* worker, std::uniqu
     if (in_order) *copy = in_order->exchange(begin, std::move(*copy));
 }
 
-// Works on chunks until none is left; `between` is called after each with the time.
+// Works on chunks until none is left, or `between` says no; see `ChunkScheduler::participate`.
 template <typename Between>
 void work_on(Shared* shared, Worker* worker, std::unique_ptr<PrivateSums>* copy, Between between) {
     if (keeps_partials(shared->job)) worker->partials.expect(shared->share_ns);
@@ -165,7 +167,8 @@ void work(Pool* pool, WorkerAffinity* affinity) {
             std::fesetenv(&shared->floating_point);
             Worker worker(shared->record, job.lanes);
             limit_partials(job, &worker.partials);
-            work_on(shared, &worker, &copy, [](double) {});
+            work_on(shared, &worker, &copy,
+                    [shared](double, double) { return !shared->called_off.load(std::memory_order_relaxed); });
             if (shared->in_order) copy.reset();  // while the launch lasts, whose signature says what is in it
         }
         lock.lock();
@@ -211,9 +214,43 @@ void forget_pool() {
     Gil::after_fork();
 }
 
+// Calls sharing off where it does not pay. OS threads that take elements of the same memory, such as places in lists,
+// wait for each other's cache lines, and one alone may be faster than all of them, as it takes elements plainly.
+class Contention {
+  public:
+    Contention(Pool* pool, Shared* shared, Worker* self, double most_ns)
+        : pool_(pool), shared_(shared), self_(self), most_ns_(most_ns) {}
+
+    // Notes what a kernel thread of the caller's last chunk took: more than `most_ns` twice in a row is too much.
+    void note(double thread_ns) {
+        if (!shared_->job.takes || self_->alone) return;
+        const bool off = shared_->called_off.load(std::memory_order_relaxed);
+        slow_ = thread_ns > most_ns_ ? slow_ + 1 : 0;
+        if (!off && slow_ < 2) return;
+        shared_->called_off.store(true, std::memory_order_relaxed);
+        const std::lock_guard<std::mutex> lock(pool_->mutex);
+        pool_->seats = 0;
+        self_->alone = pool_->inside == 0;
+    }
+
+  private:
+    Pool* const pool_;
+    Shared* const shared_;
+    Worker* const self_;
+    const double most_ns_;
+    int slow_ = 0;
+};
+
+// What kernel threads cost that run `alone`, on one OS thread, and those that run beside others.
+struct ThreadCost {
+    double alone_ns;
+    double shared_ns;
+};
+
 // Runs the threads from `begin` on with the pool; false when another launch has it.
 bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<PrivateSums>* copy, int64_t begin,
-           double thread_ns, int64_t fixed, Watchdog* watchdog) {
+           const ThreadCost& cost, int64_t fixed, Watchdog* watchdog) {
+    const double thread_ns = cost.shared_ns;
     const int threads =
         static_cast<int>(within(thread_ns * static_cast<double>(job.count - begin), kWorthNs, thread_count()));
     if (threads < 2) return false;
@@ -241,7 +278,12 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
         pool->seats = seats;
         for (int i = 0; i < seats; ++i) pool->wake.notify_one();
     }
-    work_on(&shared, self, copy, [watchdog](double now) { watchdog->poll(now); });
+    Contention contention(pool, &shared, self, kGain * cost.alone_ns * threads);
+    work_on(&shared, self, copy, [&](double now, double chunk_ns) {
+        watchdog->poll(now);
+        contention.note(chunk_ns);
+        return true;
+    });
     std::unique_lock<std::mutex> lock(pool->mutex);
     pool->seats = 0;
     lock.unlock();
@@ -289,7 +331,7 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     // Where few kernel threads took long the last time, one that runs alone to be timed would keep the others waiting.
     if (job.known_ns > kShareNs && job.count > 1 && job.count <= kFewThreads && !alone) {
         gil->release();
-        if (share(job, &self, in_order, &copy, 0, job.known_ns, fixed, &watchdog)) {
+        if (share(job, &self, in_order, &copy, 0, {job.known_ns, job.known_ns}, fixed, &watchdog)) {
             const int64_t at_once = std::min<int64_t>(thread_count(), job.count);
             outcome.first_ns = (now_ns() - start) * static_cast<double>(at_once) / static_cast<double>(job.count);
             outcome.interrupted = watchdog.interrupted();
@@ -316,12 +358,12 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
         watchdog.poll(now);
         // The first threads may be slow because code and data are cold: a guess needs some substance.
         const bool sure = now - start > 3e3 || done >= 80;
-        const bool worth = left_ns > kShareNs && sure && !alone;
+        const bool worth = left_ns > (job.takes ? kShareTakesNs : kShareNs) && sure && !alone;
         trial = worth && job.takes && atomic_ns == 0 && thread_count() > 1;
         const bool gains = atomic_ns < thread_ns * static_cast<double>(thread_count());
-        const double shared_ns = std::max(thread_ns, atomic_ns);
+        const ThreadCost cost{thread_ns, std::max(thread_ns, atomic_ns)};
         if (!worth || trial || !gains) continue;
-        if (share(job, &self, in_order, &copy, done, shared_ns, fixed, &watchdog)) break;
+        if (share(job, &self, in_order, &copy, done, cost, fixed, &watchdog)) break;
     }
     self.partials.add();
     outcome.interrupted = watchdog.interrupted();

@@ -237,7 +237,7 @@ class Team {
             try {
                 PlainFloatingPoint plain;
                 Runner runner(team->call_, team->record_, nullptr);
-                if (runner.part(team->sums())) team->work(&runner, [](double) {});
+                if (runner.part(team->sums())) team->work(&runner, [](double, double) { return true; });
             } catch (const std::bad_alloc&) {
                 // No room for another argument block: the other threads do the work.
             }
@@ -297,7 +297,10 @@ bool share(const BatchedCall& call, Runner* runner, RunRecord* record, Watchdog*
         return false;
     }
     team->invite(api, context, static_cast<int>(threads) - 1);
-    team->work(runner, [watchdog](double now) { watchdog->poll(now); });
+    team->work(runner, [watchdog](double now, double) {
+        watchdog->poll(now);
+        return true;
+    });
     team->finish(watchdog);
     team->release();
     return true;

@@ -61,7 +61,7 @@ class _Hoister(Rewriter):
     def hoist(self, b: Block, inside: set[Value]) -> None:
         stay: list[Op] = []
         for o in b.ops:
-            if _may_run_anywhere(o) and inside.isdisjoint(o.operands()):
+            if may_run_anywhere(o) and inside.isdisjoint(o.operands()):
                 self.keep(o)
                 inside.difference_update(o.results)
             else:
@@ -69,8 +69,8 @@ class _Hoister(Rewriter):
         b.ops = stay
 
 
-def _may_run_anywhere(o: Op) -> bool:
-    """Whether ``o`` may run in front of a loop that makes no iterations, whatever its operands are then."""
+def may_run_anywhere(o: Op) -> bool:
+    """Return whether ``o`` may run in front of a loop that makes no iterations, whatever its operands are then."""
     if isinstance(o, ops.Apply):
         return o.fn not in OUTLINED
     return o.PURE and not isinstance(o, (*ops.VIEWS, ops.NestedArray))

@@ -13,6 +13,7 @@ from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
+from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.verify import verify
@@ -117,7 +118,28 @@ def marked(x: POINTS, starts: NUMBERS, order: NUMBERS, r: float, out: FLOATS, co
                 count[i] += int(out[i])
 
 
-LEVELS = {cells: 3, listed: 1, rewritten: 0, enough: 0, of_rows: 0, marked: 0}
+@wp.kernel
+def wrapped(x: POINTS, starts: NUMBERS, order: NUMBERS, r: float, out: FLOATS, count: NUMBERS):
+    """Divisions in a branch, which an outer loop may do; where the branch is not taken, they are by 0 and overflow."""
+    i = wp.tid()
+    q, reach = starts[0] % 3, starts.shape[0] - 3
+    n, total = 0, 0.0
+    for a in range(-reach, reach + 1):
+        for b in range(reach + 1):
+            if q > 0:
+                c = (i + a) % q
+                if c < 0:
+                    c = c + q
+                most = (a - 2147483646) / (q - 1 - 2 * (q // 2)) + b / q
+                for k in range(starts[c] + b, starts[c + 1]):
+                    if square(x[order[k]], x[i]) < r:
+                        total = 0.75 * total + float(most % 8 + c)
+                        n += 1
+    out[i] = total
+    count[i] = n
+
+
+LEVELS = {cells: 3, wrapped: 3, listed: 1, rewritten: 0, enough: 0, of_rows: 0, marked: 0}
 """How many loops and branches lead to the loop of candidates."""
 
 
@@ -141,7 +163,20 @@ def test_what_leads_to_a_loop(kernel: Any) -> None:
     assert len(filters) == 1
     found = find_nests(f, filters, APART)
     assert [len(nest.levels) for nest in found] == [LEVELS[kernel]] * bool(LEVELS[kernel])
-    assert find_nests(f, filters, []) == found[: kernel is cells]  # it writes behind the loops alone
+    assert find_nests(f, filters, []) == found[: kernel in (cells, wrapped)]  # they write behind the loops alone
+
+
+def test_divisions_leave_the_loops_in_which_they_stay_the_same() -> None:
+    f = function_of(wrapped)
+    (nest,) = find_nests(f, find_filters(f, APART), APART)
+    divisions = [
+        [o.args for o in given if isinstance(o, ops.Apply) and o.fn in ("div", "floordiv", "mod")]
+        for given in nest.hoisted()
+    ]
+    outer, inner = (level.body.params[0] for level in nest.levels[:2] if isinstance(level, ops.For))
+    assert [len(d) for d in divisions[1:]] == [2, 0, 1]  # that of the inner counter stays in its branch
+    assert inner in divisions[3][0]
+    assert all(outer in a.op.operands() for a, _ in divisions[1] if a.op is not None)
 
 
 @pytest.mark.parametrize("kernel", LEVELS, ids=lambda k: k.key)
@@ -177,6 +212,8 @@ def test_compiled(r: float) -> None:
     for i, k in itertools.product(range(9), range(n)):
         last[i] = float(np.float32(0.5 * last[i] + k)) if near[i, order[k]] else last[i]
     np.testing.assert_array_equal(out.numpy(), last)
+    wp.launch(wrapped, 9, [*given, out, count], options={"vector_width": 1})  # nothing, by 0
+    np.testing.assert_array_equal(count.numpy(), np.zeros(9))
     wp.launch(cells, 9, [*given, out, count], options={"vector_width": 1})
     for i in range(9):
         found = 0

@@ -9,6 +9,10 @@ element for each row. Where the list or the tables are nearly full, all that has
 The order of what was found stays, and rows depend on nothing that iterations do: the loops between compute values of
 their own alone, and read memory that no iteration writes; what iterations carry on only passes through them.
 
+Pure ops of the loops between run as far out as they can, also out of the branches that lead to the rows: ``licm``
+leaves those where they are, since a branch might never run, and LLVM leaves divisions, which it takes for ones that may
+trap. In a grid of cells whose borders are periodic, two of three divisions leave the innermost loop.
+
 A loop over rows::
 
     %total = for %i in %0, %n, %1 (%a = %zero) : float32 {
@@ -46,6 +50,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, free_values, has_effects
 from warp_like.ir.types import Array, Lanes, Struct, int32
+from warp_like.passes.licm import may_run_anywhere
 from warp_like.passes.spmd import filter_lists
 from warp_like.passes.spmd.filter_conditions import Condition
 from warp_like.passes.spmd.filter_lists import Filtering
@@ -85,6 +90,26 @@ class Nest(NamedTuple):
         outer = self.levels[0]
         assert isinstance(outer, ops.For)
         return outer
+
+    def before(self, n: int) -> list[Op]:
+        """What stands in the block of level ``n`` before the next level."""
+        child = self.found.loop if n + 1 == len(self.levels) else self.levels[n + 1]
+        return self.path[n].ops[: self.path[n].ops.index(child)]
+
+    def hoisted(self) -> list[list[Op]]:
+        """The ops to run before the outermost loop, then those to run at each level before the next one."""
+        made: list[list[Op]] = [[] for _ in range(len(self.levels) + 1)]
+        known: dict[Value, int] = {}  # what is made here, and where: at 1 for the outermost loop
+        for n, path in enumerate(self.path, start=1):
+            known.update(dict.fromkeys(path.params, n))
+            for o in self.before(n - 1):
+                used = (*o.operands(), *(v for r in o.regions() for v in free_values(r)))
+                place = max((known.get(v, 0) for v in used), default=0)
+                leaves = any(isinstance(level, ops.For) for level in self.levels[place:n])
+                place = place if leaves and all(map(_may_run_early, everything(o))) else n
+                known.update(dict.fromkeys(o.results, place))
+                made[place].append(o)
+        return made
 
 
 def find_nests(f: Function, filters: Sequence[Filter], apart: Sequence[int] = ()) -> list[Nest]:
@@ -194,6 +219,10 @@ def _kept(loop: ops.For, outer: ops.For) -> tuple[Value, ...] | None:
     return tuple(found)
 
 
+def _may_run_early(o: Op) -> bool:
+    return isinstance(o, (ops.If, ops.Yield)) or may_run_anywhere(o)
+
+
 def _params(o: Op) -> list[Value]:
     return [p for r in o.regions() for p in r.params]
 
@@ -205,7 +234,7 @@ class NestFiltering(Filtering):
         self, b: Emitter, mapping: dict[Value, Value], condition: Condition, listed: Value, nest: Nest
     ) -> None:
         super().__init__(b, mapping, condition, listed)
-        self.nest = nest
+        self.nest, self.hoisted = nest, nest.hoisted()
         self.row_of = self._memory(filter_lists.LISTED, int32)
         self.tables = [(v, self._memory(ROWS, v.type)) for v in nest.kept]
         self.row: Value | None = None
@@ -216,6 +245,7 @@ class NestFiltering(Filtering):
 
     def run(self) -> list[Value]:
         """Run it; return the results of the outermost loop."""
+        self.copy(self.hoisted[0])
         none, outer = self.b.constant(0, int32), self.nest.outer
         given = [self.value(outer.init[n]) for n in self.nest.order]
         count, _, *carried = self.level(0, [none, none, *given])
@@ -235,7 +265,7 @@ class NestFiltering(Filtering):
         inside = [Value(v.type, v.hint) for v in state] if isinstance(o, ops.For) else state
         with b.into(Block([*index, *inside] if index else [])) as block:
             self.mapping.update(zip(path.params, index, strict=False))
-            self.before(n, path)
+            self.copy(self.hoisted[n + 1])
             b.yield_(*self.level(n + 1, inside))
         if isinstance(o, ops.For):
             return list(b.for_(self.value(o.lo), self.value(o.hi), self.value(o.step), state, block))
@@ -244,12 +274,10 @@ class NestFiltering(Filtering):
         sides = (block, otherwise) if path is o.then else (otherwise, block)
         return list(b.if_(self.value(o.cond), *sides))
 
-    def before(self, n: int, path: Block) -> None:
-        """Copy what stands in ``path``, the block of level ``n``, before the next level."""
-        last = n + 1 == len(self.nest.levels)
-        child: Op = self.nest.found.loop if last else self.nest.levels[n + 1]
+    def copy(self, given: Sequence[Op]) -> None:
+        """Copy ops of the nest."""
         cloner = Cloner(self.mapping)
-        self.b.block.ops += [cloner.op(x) for x in path.ops[: path.ops.index(child)]]
+        self.b.block.ops += [cloner.op(x) for x in given]
 
     def list_row(self, state: Sequence[Value]) -> list[Value]:
         """List those iterations of a row that do something; run what is listed first where there is no room."""
