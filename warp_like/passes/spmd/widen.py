@@ -443,8 +443,13 @@ class _InLanes:
 
 
 def _is_cheap(b: Block) -> bool:
-    """Whether running ``b`` for nothing costs less than finding out, and can't be seen."""
-    return len(b.ops) <= CHEAP_OPS and all((o.PURE and not calls_library(o)) or isinstance(o, ops.Yield) for o in b.ops)
+    """Whether running ``b`` for nothing costs less than finding out, and can't be seen: it touches no memory."""
+    return len(b.ops) <= CHEAP_OPS and all(_is_cheap_op(o) or isinstance(o, ops.Yield) for o in b.ops)
+
+
+def _is_cheap_op(o: Op) -> bool:
+    """Whether ``o`` computes in registers alone: nested arrays are pure, as nothing changes them, but lie in memory."""
+    return o.PURE and not isinstance(o, (ops.NestedArray, ops.Search)) and not calls_library(o)
 
 
 def calls_library(o: Op) -> bool:
