@@ -30,8 +30,17 @@ class NotWidenable(Exception):
 class LaneBuilder:
     """Builds a function of ``width`` lanes from one of a single thread."""
 
-    def __init__(self, f: Function, width: int, reduced: Sequence[int] = (), varying: Sequence[Value] = ()) -> None:
+    def __init__(
+        self,
+        f: Function,
+        width: int,
+        reduced: Sequence[int] = (),
+        varying: Sequence[Value] = (),
+        *,
+        scattered: bool = False,
+    ) -> None:
         self.f = f
+        self.scattered = scattered
         self.varying = varying
         self.reduced = {f.params[i] for i in reduced}
         self.width = width
@@ -57,6 +66,10 @@ class LaneBuilder:
                 raise NotWidenable("threads choose between arrays")
             found = self.types[t] = Lanes(t, self.width)  # one object for all values, which is hashed once
         return found
+
+    def like_array(self, array: Value, t: Array) -> Type:
+        """The type of a part of ``array``, an array of the new function, that is a ``t`` in one lane."""
+        return array.type.replace(of=t) if isinstance(array.type, Lanes) else t
 
     def scalar(self, v: Value) -> Value:
         """``v``, which is uniform, or its first lane."""
