@@ -7,7 +7,8 @@ import warp_like as wp
 from tests.guarded import IS_SUPPORTED, guarded
 from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
-from tests.long_tail import tail
+from tests.long_tail import seeds, tail
+from tests.passes.spmd import random_nested
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
@@ -342,17 +343,22 @@ def test_gradients(width, n):
     with wp.Tape() as tape:
         wp.launch(weighted, n, [rows, order, given, out])
     np.testing.assert_allclose(out.numpy(), _weighted(parts, order, w), rtol=1e-5, atol=1e-4)
-    seeds = np.random.default_rng(5).normal(size=n)
-    tape.backward(grads={out: wp.array(seeds, dtype=float)})
+    given_back = np.random.default_rng(5).normal(size=n)
+    tape.backward(grads={out: wp.array(given_back, dtype=float)})
     doubles, w = [x.astype(float) for x in parts], w.astype(float)
     for x, array in zip(doubles, held, strict=True):
         for j, got in enumerate(array.grad.numpy()):
             x[j] += 1e-5
-            above = seeds @ _weighted(doubles, order, w)
+            above = given_back @ _weighted(doubles, order, w)
             x[j] -= 2e-5
-            below = seeds @ _weighted(doubles, order, w)
+            below = given_back @ _weighted(doubles, order, w)
             x[j] += 1e-5
             np.testing.assert_allclose(got, (above - below) / 2e-5, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("seed", seeds(60, few=0))
+def test_gradients_of_random_kernels(seed):
+    random_nested.check(seed)
 
 
 # --- the code for lanes ------------------------------------------------------------------------------------

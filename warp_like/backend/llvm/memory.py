@@ -175,6 +175,7 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     offset = field_offsets(t)[field] * array.lanes
     if array.scattered:  # some of them may be no arrays
         data = w.op(f"getelementptr i8, {pointer(w, array)} {array.data}, i64 {offset}")
+        array = array.replace(adjacent="")
     else:
         data = component_address(w, array.data, offset, pointer(w, array))
     part = Array(t.fields[field][1], array.type.ndim)
@@ -190,7 +191,7 @@ def components(array: ArrayRef) -> ArrayRef:
         step, count = f"splat (i64 {step})", f"splat (i64 {count})"
     strides = (*array.strides, step) if array.strides else ()
     t, shape = Array(scalar, array.type.ndim + 1), (*array.shape, count)
-    return array.replace(type=t, shape=shape, strides=strides, reduced=False, narrow=False, align=0)
+    return array.replace(type=t, shape=shape, strides=strides, reduced=False, narrow=False, align=0, adjacent="")
 
 
 def strides_of(w: Writer, array: ArrayRef) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warp_like.backend.llvm import memory
-from warp_like.backend.llvm.lanes import Access, LaneIndex
+from warp_like.backend.llvm.lanes import Access, LaneIndex, any_lane, if_full
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, register_type
 from warp_like.backend.llvm.writer import Writer
@@ -32,15 +32,32 @@ class ScatteredAccess(Access):
     def _element_pointers(self) -> str:
         w, array = self.w, self.arrays
         whole = register_type(LaneScalar("int", 64, self.width))
-        offset = ""
-        for index, stride in zip(self.indices, array.strides, strict=True):
+        offset, last = "", len(array.strides) - 1
+        for axis, (index, stride) in enumerate(zip(self.indices, array.strides, strict=True)):
             if index.stride == 0 and index.first == "0":
                 continue
-            term = w.op(f"mul {whole} {self._in_lanes(index)}, {stride}")
+            along = self._along_last if axis == last and array.adjacent else self._along
+            term = along(self._in_lanes(index), stride)
             offset = term if not offset else w.op(f"add {whole} {offset}, {term}")
         if not offset:
             return array.data
         return w.op(f"getelementptr i8, {memory.pointer(w, array)} {array.data}, {whole} {offset}")
+
+    def _along(self, index: str, stride: str) -> str:
+        return self.w.op(f"mul {register_type(LaneScalar('int', 64, self.width))} {index}, {stride}")
+
+    def _along_last(self, index: str, stride: str) -> str:
+        """The same by a constant where elements are adjacent, as mostly: products of vectors take as long as loads."""
+        made = if_full(
+            self.w,
+            self.width,
+            self.mask,
+            [register_type(LaneScalar("int", 64, self.width))],
+            lambda: [self._along(index, f"splat (i64 {self.size})")],
+            lambda: [self._along(index, stride)],
+            self.arrays.adjacent,
+        )
+        return made[0]
 
     def _in_lanes(self, index: LaneIndex) -> str:
         """All lanes' indices in 64 bits."""
@@ -62,4 +79,7 @@ def arrays_at(
     kind = ScatteredAccess if array.scattered else Access
     address, *found = kind(w, place, indices, width, mask, partial).load()
     data = w.op(f"inttoptr <{width} x i64> {address} to <{width} x ptr>")
-    return ArrayRef(t, data, tuple(found[: t.ndim]), tuple(found[t.ndim :]), scattered=width)
+    made = ArrayRef(t, data, tuple(found[: t.ndim]), tuple(found[t.ndim :]), scattered=width)
+    differ = w.op(f"icmp ne <{width} x i64> {found[-1]}, splat (i64 {made.element_size})")
+    some = any_lane(w, width, w.op(f"and <{width} x i1> {differ}, {mask}"))
+    return made.replace(adjacent=w.op(f"xor i1 {some}, true"))
