@@ -86,7 +86,9 @@ class LaneBuilder:
         stride = self.strides[v]
         if stride is None:
             if isinstance(v.type, Array):
-                raise NotWidenable("threads choose between arrays")
+                own = isinstance(ops.base_array(v).op, ops.NestedArray)
+                held = "functions take arrays of a thread's own, which elements of an array hold"
+                raise NotWidenable(held if own else "threads choose between arrays")
             return self.map[v]
         if stride == 0:
             return self.broadcast(self.map[v])
