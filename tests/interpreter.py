@@ -282,6 +282,14 @@ def _at_address(m: _Thread, o: ops.AtAddress, env: Env) -> list[Any]:
     return [np.zeros([*(int(env[n]) for n in o.shape), *element_shape(t.dtype)], numpy_dtype(scalar))]
 
 
+def empty_array(t: Array) -> Any:
+    """A ``t`` of no elements."""
+    scalar = scalar_of(t.dtype)
+    inside = () if scalar is None else element_shape(t.dtype)
+    dtype = structured_dtype(t.dtype) if isinstance(t.dtype, Struct) else numpy_dtype(scalar)
+    return np.empty((*[0] * t.ndim, *inside), dtype)
+
+
 def _nested(m: _Thread, o: ops.NestedArray, env: Env) -> list[Any]:
     t = o.result.type
     assert isinstance(t, Array)

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.interpreter import _EXECUTE, COMBINE, MAX_STEPS, Env, InterpreterError, _Thread
+from tests.interpreter import _EXECUTE, COMBINE, MAX_STEPS, Env, InterpreterError, _Thread, empty_array
 from tests.interpreter_values import argument, coerce
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.rewrite import grid_ndim
-from warp_like.ir.types import Lanes, element_shape, lane_type
+from warp_like.ir.types import Array, Lanes, element_shape, lane_type
 
 
 def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: list[str] | None = None) -> None:
@@ -127,7 +127,8 @@ def _wrapped(base: Any, by: int) -> Any:
 
 def _nothing(o: Op) -> list[Any]:
     """What a lane out of the mask gets."""
-    return [coerce(np.zeros(element_shape(t)), t) for t in (lane_type(r.type) for r in o.results)]
+    types = [lane_type(r.type) for r in o.results]
+    return [empty_array(t) if isinstance(t, Array) else coerce(np.zeros(element_shape(t)), t) for t in types]
 
 
 @functools.cache

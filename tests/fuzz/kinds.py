@@ -67,6 +67,7 @@ CHECKS = {
     "halos": "tests.passes.random_halos:check",
     "loops": "tests.passes.spmd.random_loops:check",
     "neighbours": "tests.passes.spmd.random_neighbours:check",
+    "nested_gradients": "tests.passes.spmd.random_nested:check",
     "joined": "tests.passes.spmd.random_rows:check",
     "blocks": "tests.passes.random_blocks:check",
     "tile_loops": "tests.runtime.cuda.random_tile_loops:check",

@@ -195,11 +195,12 @@ class Slice(Op):
 class NestedArray(Op):
     """The array that the element of ``array`` at ``indices`` is: ``array`` has arrays as elements, a field of structs.
 
-    Kernels do not change which arrays these are.
+    Kernels do not change which arrays these are. Lanes out of the mask get an array of no elements.
     """
 
     array: Value = operand()
     indices: tuple[Value, ...] = operand()
+    mask: tuple[Value, ...] = operand(default=())
 
 
 @op("local", pure=False)

@@ -245,18 +245,33 @@ def tile_stack(capacity: int, dtype: Type) -> TileStack:
 
 
 class Lanes(Type):
-    """One value of ``of`` for each of ``width`` threads that run side by side; ``passes.spmd`` makes values of it."""
+    """One value of ``of`` for each of ``width`` threads that run side by side; ``passes.spmd`` makes values of it.
+
+    Arrays of lanes are the lanes' own, and lie element by element side by side. Those that are ``scattered`` may be any
+    arrays in memory: several lanes may have the same one, and others may be parts of it.
+    """
 
     of: Type
     width: int
+    scattered: bool = False
 
     def __str__(self) -> str:
-        return f"{self.of} x {self.width}"
+        return f"{'scattered ' * self.scattered}{self.of} x {self.width}"
 
 
 def lane_type(t: Type) -> Type:
     """Return the type of one lane: ``t`` itself unless it is ``Lanes``."""
     return t.of if isinstance(t, Lanes) else t
+
+
+def is_private(t: Type) -> bool:
+    """Return whether arrays of ``t`` are the lanes' own: one for each, which no other lane can reach."""
+    return isinstance(t, Lanes) and not t.scattered
+
+
+def is_scattered(t: Type) -> bool:
+    """Return whether arrays of ``t`` are one for each lane, which may be any in memory."""
+    return isinstance(t, Lanes) and t.scattered
 
 
 Aggregate = (Vec, Mat, Quat, Transform)

@@ -24,6 +24,7 @@ from warp_like.ir.types import (
     element_count,
     int32,
     int64,
+    is_scattered,
     lane_type,
     scalar_of,
     uint64,
@@ -219,9 +220,9 @@ def _check_print(o: ops.Print) -> None:
 
 
 def _check_dim(o: ops.Dim) -> None:
-    a = o.array.type
+    a = _lane(o.array)
     _require(isinstance(a, Array) and 0 <= o.axis < a.ndim, o, "no such axis")
-    _require(o.result.type in (int32, int64), o, "an extent is int32 or int64")
+    _require(_lane(o.result) in (int32, int64), o, "an extent is int32 or int64")
 
 
 def _check_tid(o: ops.Tid | ops.GridDim) -> None:
@@ -317,7 +318,7 @@ def _check_components(o: ops.Components) -> None:
 
 
 def _check_nested_array(o: ops.NestedArray) -> None:
-    t = o.result.type
+    t = _lane(o.result)
     _require(isinstance(t, Array) and t == _element(o, o.array, o.indices), o, "result is not the element type")
 
 
@@ -417,6 +418,11 @@ def _check_lanes(o: Op, operands: Sequence[Value]) -> None:
             _require(
                 any(wide) == bool(o.mask) == all(results or [any(wide)]), o, "lanes have masks, single values none"
             )
+        case ops.NestedArray():
+            same = any(wide) == bool(o.mask) == is_scattered(o.result.type)
+            _require(same, o, "lanes have masks and scattered arrays, single values none")
+        case ops.Dim():
+            _require(wide == results == [is_scattered(o.array.type)], o, "lanes have other extents where scattered")
         case ops.LoadConsecutive() | ops.StoreConsecutive():
             given = o.results if isinstance(o, ops.LoadConsecutive) else o.values
             is_wide = bool(o.mask) and all(isinstance(v.type, Lanes) for v in given)

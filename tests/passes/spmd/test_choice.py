@@ -49,10 +49,10 @@ class Cell:
 
 
 @wp.kernel
-def nested_sums(cells: wp.array(dtype=Cell), out: wp.array(dtype=float)):
+def nested_swaps(cells: wp.array(dtype=Cell), out: wp.array(dtype=float)):
     i = wp.tid()
     for j in range(len(cells[i].values)):
-        out[i] = out[i] + cells[i].values[j]
+        out[i] = wp.atomic_cas(cells[i].values, j, out[i], float(j))
 
 
 def choice(kernel: Any, wanted: int = 0, bits: int = 256) -> Choice:
@@ -88,11 +88,22 @@ def test_fewer_lanes_where_the_arrays_of_more_do_not_fit() -> None:
     assert (refused.width, refused.reason) == (1, "its threads' own arrays would take 295040 bytes")
 
 
-def test_what_lanes_have_not_stays_one_thread() -> None:
-    reason = "each thread works on arrays of its own, which elements of an array hold"
-    for wanted in (0, 8):
-        chosen = choice(nested_sums, wanted)
-        assert (chosen.width, chosen.reason) == (1, reason)
+@wp.func_native("return x[0];")
+def first(x: wp.array(dtype=float)) -> float: ...
+
+
+@wp.kernel
+def nested_calls(cells: wp.array(dtype=Cell), out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = first(cells[i].values)
+
+
+@pytest.mark.parametrize("wanted", [0, 8])
+def test_what_lanes_have_not_stays_one_thread(wanted: int) -> None:
+    swaps, calls = (choice(kernel, wanted) for kernel in (nested_swaps, nested_calls))
+    assert (swaps.width, calls.width) == (1, 1)
+    assert swaps.reason == "threads compare and swap in arrays of their own, which elements of an array hold"
+    assert calls.reason == "functions take arrays of a thread's own, which elements of an array hold"
 
 
 @wp.kernel

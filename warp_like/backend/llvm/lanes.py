@@ -93,13 +93,10 @@ class Access:
         self.mask = mask
         self.partial = partial
         self.indices = indices
-        in_bounds = self.is_full or all(i.stride == 0 for i in indices)  # else the first lane may not be at work
-        self.base = memory.element_address(w, array, [i.first for i in indices], in_bounds=in_bounds)
         self.size = array.element_size
+        self.base, self.apart = self._where()
         self.leaves = leaves(Lanes(array.type.dtype, width))
         self.note = memory.note_of(w, array)
-        scattered = any(i.stride is None for i in indices)
-        self.apart: int | str | None = None if scattered else self._distance()
         self._addresses = ""
         self.gathers = False  # elements that lie apart are in the first cache, where gathers read them fastest
 
@@ -123,6 +120,12 @@ class Access:
         )
 
     # --- addresses ---
+
+    def _where(self) -> tuple[str, int | str | None]:
+        """The address of the first lane's element, and the bytes from lane to lane, as in the attributes."""
+        in_bounds = self.is_full or all(i.stride == 0 for i in self.indices)  # else the first lane may not be at work
+        base = memory.element_address(self.w, self.array, [i.first for i in self.indices], in_bounds=in_bounds)
+        return base, None if any(i.stride is None for i in self.indices) else self._distance()
 
     def _stride(self, axis: int) -> int | str:
         """The bytes between neighbours along ``axis``."""

@@ -32,15 +32,15 @@ from warp_like.backend.llvm.native_calls import call_function
 from warp_like.backend.llvm.pieces import Cutter
 from warp_like.backend.llvm.polls import Polls
 from warp_like.backend.llvm.shuffle import compressed, iota, splat
-from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type, vector
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import enter, leave
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import is_counted_from_end
-from warp_like.ir.types import Array, Lanes, Scalar, int32, int64
+from warp_like.ir.types import Array, Lanes, Scalar, int32, int64, lane_type
 
-_OfLanes = ops.Load | ops.Store | ops.Atomic | ops.LoadConsecutive | ops.StoreConsecutive
+_OfLanes = ops.Load | ops.Store | ops.Atomic | ops.NestedArray | ops.LoadConsecutive | ops.StoreConsecutive
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
 
 
@@ -273,6 +273,10 @@ class Lowering:
         place = self._place(o)
         if place[1].lanes > 1:
             return PrivateAccess(*place)
+        if place[1].scattered:
+            from warp_like.backend.llvm.scattered_arrays import ScatteredAccess
+
+            return ScatteredAccess(*place)
         made = Access(*place)
         made.gathers = not self._active and self.w.target.has_fast_gathers  # loops of a thread that look through items
         return made
@@ -469,15 +473,15 @@ class Lowering:
         self.bind(o.result, (extent if wide else self.w.op(f"trunc nuw nsw i64 {extent} to i32"),))
 
     def _dim(self, o: ops.Dim) -> None:
-        extent = self.array(o.array).shape[o.axis]
-        if o.result.type == int64:
+        extent, ((t, _),) = self.array(o.array).shape[o.axis], leaves(o.result.type)
+        if t.bits == 64:
             self.bind(o.result, (extent,))
             return
         fits = ""
-        if self.ranges.cannot_wrap(o):
+        if isinstance(o.result.type, Scalar) and self.ranges.cannot_wrap(o):
             self.wide[-1][o.result] = extent
             fits = "nuw nsw "
-        self.bind(o.result, (self.w.op(f"trunc {fits}i64 {extent} to i32"),))
+        self.bind(o.result, (self.w.op(f"trunc {fits}{vector('i64', t)} {extent} to {register_type(t)}"),))
 
     def _view(self, o: ops.View) -> None:
         ref = self.array(o.array)
@@ -515,8 +519,13 @@ class Lowering:
         self.bind(o.result, tuple(constant(0, t) for t, _ in leaves(o.result.type)))
 
     def _nested(self, o: ops.NestedArray) -> None:
-        t = o.result.type
+        t = lane_type(o.result.type)
         assert isinstance(t, Array)
+        if o.mask:
+            from warp_like.backend.llvm.scattered_arrays import arrays_at
+
+            self.bind(o.result, arrays_at(t, *self._place(o)))
+            return
         where = self.address(o, o.array, o.indices)
         self.bind(o.result, memory.nested_array(self.w, t, self.array(o.array), where))
 

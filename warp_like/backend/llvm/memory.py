@@ -39,7 +39,9 @@ def invariant(w: Writer) -> str:
 
 
 def pointer(w: Writer, array: ArrayRef) -> str:
-    """Return the LLVM type of the address of an element."""
+    """Return the LLVM type of the address of an element, or of those of all lanes' elements."""
+    if array.scattered:
+        return f"<{array.scattered} x ptr>"
     return SHARED if array.shared else "ptr" if array.local else w.array_pointer
 
 
@@ -170,7 +172,12 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     """Return the array of one field of the structs in ``array``: strided, whatever ``array`` is."""
     t = array.type.dtype
     assert isinstance(t, Struct)
-    data = component_address(w, array.data, field_offsets(t)[field] * array.lanes, pointer(w, array))
+    offset = field_offsets(t)[field] * array.lanes
+    if array.scattered:  # some of them may be no arrays
+        data = w.op(f"getelementptr i8, {pointer(w, array)} {array.data}, i64 {offset}")
+        array = array.replace(adjacent="")
+    else:
+        data = component_address(w, array.data, offset, pointer(w, array))
     part = Array(t.fields[field][1], array.type.ndim)
     return array.replace(type=part, data=data, strides=strides_of(w, array), thread_private=False, align=0)
 
@@ -179,9 +186,12 @@ def components(array: ArrayRef) -> ArrayRef:
     """Return the array of the components of ``array``, whose elements are vectors or matrices."""
     scalar, n = scalar_of(array.type.dtype), element_count(array.type.dtype)
     assert scalar is not None
-    strides = (*array.strides, str(size_of(scalar) * array.lanes)) if array.strides else ()
-    t, shape = Array(scalar, array.type.ndim + 1), (*array.shape, str(n))
-    return array.replace(type=t, shape=shape, strides=strides, reduced=False, narrow=False, align=0)
+    step, count = str(size_of(scalar) * array.lanes), str(n)
+    if array.scattered:
+        step, count = f"splat (i64 {step})", f"splat (i64 {count})"
+    strides = (*array.strides, step) if array.strides else ()
+    t, shape = Array(scalar, array.type.ndim + 1), (*array.shape, count)
+    return array.replace(type=t, shape=shape, strides=strides, reduced=False, narrow=False, align=0, adjacent="")
 
 
 def strides_of(w: Writer, array: ArrayRef) -> tuple[str, ...]:

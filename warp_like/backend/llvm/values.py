@@ -53,6 +53,8 @@ class ArrayRef(Frozen):
     note: str = ""  # more metadata of accesses, of which the alias scope of the array is a part
     shared: bool = False  # in a block's shared memory
     lanes: int = 1
+    scattered: int = 0  # so many lanes have arrays of which nothing is known, and each register a number for each
+    adjacent: str = ""  # of these: an i1, whether elements follow on each other along the last axis in all arrays
     constant: bool = False  # nothing writes to it during the launch
     narrow: bool = False  # it has at most ``contract.MAX_NARROW`` elements
     align: int = 0  # what the address of each element is a multiple of; 0 for what its scalars need

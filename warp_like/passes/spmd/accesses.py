@@ -1,7 +1,8 @@
 """Ops with effects, on memory and others: in lanes they happen for the lanes of a mask.
 
 An element that all lanes refer to is loaded once, and written by the last lane alone. Views at indices that differ
-between lanes are no arrays there; their indices go in front of those of each access.
+between lanes are no arrays there; their indices go in front of those of each access. Arrays that elements hold may be
+others in each lane, with extents of their own (``Lanes.scattered``). Nobody knows which of them are one, or overlap.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Op, Value
-from warp_like.ir.types import Array, Lanes, Type, lane_type, scalar_of
+from warp_like.ir.types import Array, Lanes, is_private, is_scattered, lane_type, scalar_of
 from warp_like.passes.spmd.speculation import SpeculatedIndices
 from warp_like.passes.spmd.values import Element, NotWidenable
 
@@ -28,8 +29,7 @@ class Accesses(SpeculatedIndices):
             whole, part = lane_type(array.type), o.result.type
             assert isinstance(whole, Array)
             assert isinstance(part, Array)
-            t: Type = Array(part.dtype, whole.ndim)
-            t = Lanes(t, self.width) if is_private(array) else t
+            t = self.like_array(array, Array(part.dtype, whole.ndim))
             array = self.b.insert(ops.View(array, (), o.field), t).result
         self.views[o.result] = array, leading + o.indices
 
@@ -39,7 +39,7 @@ class Accesses(SpeculatedIndices):
             return
         array, leading = self.array(o.array)
         places = (*o.start, *o.count, *o.step)
-        if leading or not is_private(array) or any(self.strides[v] != 0 for v in places):
+        if leading or not is_private(array.type) or any(self.strides[v] != 0 for v in places):
             raise NotWidenable("threads slice arrays at places of their own")
         self.copy(o, self.scalar, [Lanes(o.result.type, self.width)])
 
@@ -48,9 +48,7 @@ class Accesses(SpeculatedIndices):
         t = lane_type(array.type)
         ndim = t.ndim if isinstance(t, Array) else 0
         assert isinstance(o.result.type, Array)
-        made: Type = Array(o.result.type.dtype, ndim + 1)
-        made = Lanes(made, self.width) if is_private(array) else made
-        part = self.b.insert(ops.Components(array), made).result
+        part = self.b.insert(ops.Components(array), self.like_array(array, Array(o.result.type.dtype, ndim + 1))).result
         if leading:
             self.views[o.result] = part, leading
         else:
@@ -59,15 +57,20 @@ class Accesses(SpeculatedIndices):
     def nested_array(self, o: ops.NestedArray) -> None:
         array, leading = self.array(o.array)
         indices = leading + o.indices
-        if any(self.strides[i] != 0 for i in indices):
+        if not isinstance(array.type, Lanes) and all(self.strides[i] == 0 for i in indices):
+            self.insert(ops.NestedArray(array, tuple(map(self.scalar, indices))), o.results, [o.result.type])
+            return
+        if not self.scattered or is_private(array.type):
             raise NotWidenable("each thread works on arrays of its own, which elements of an array hold")
-        self.insert(ops.NestedArray(array, tuple(map(self.scalar, indices))), o.results, [o.result.type])
+        made = ops.NestedArray(array, tuple(map(self.index, indices)), (self.mask,))
+        self.insert(made, o.results, [Lanes(o.result.type, self.width, True)])
 
     def dim(self, o: ops.Dim) -> None:
         array, leading = self.array(o.array)
-        if is_private(array):
+        if is_private(array.type):
             raise NotWidenable("threads choose between arrays")  # else its extents are constants
-        self.insert(ops.Dim(array, o.axis + len(leading)), o.results, [o.result.type])
+        t = self.wide(o.result.type) if is_scattered(array.type) else o.result.type
+        self.insert(ops.Dim(array, o.axis + len(leading)), o.results, [t])
 
     def array(self, v: Value) -> Element:
         """The array that ``v`` is a part of, and the indices in front."""
@@ -81,7 +84,7 @@ class Accesses(SpeculatedIndices):
         """The array, the indices as they were, and whether all lanes mean one element."""
         array, leading = self.array(o.array)
         indices = leading + o.indices
-        one = not is_private(array) and all(self.strides[i] == 0 for i in indices)
+        one = not isinstance(array.type, Lanes) and all(self.strides[i] == 0 for i in indices)
         return array, indices, one
 
     def load(self, o: ops.Load) -> None:
@@ -95,7 +98,10 @@ class Accesses(SpeculatedIndices):
         def access(at: tuple[Value, ...]) -> tuple[Value, ...]:
             return self.b.insert(ops.Load(array, at, (self.mask,)), self.wide(o.result.type)).results
 
-        made = access(tuple(map(self.index, indices))) if is_private(array) else self.speculated_access(indices, access)
+        if isinstance(array.type, Lanes):
+            made = access(tuple(map(self.index, indices)))
+        else:
+            made = self.speculated_access(indices, access)
         self.bind_all(o.results, made)
 
     def store(self, o: ops.Store) -> None:
@@ -109,7 +115,7 @@ class Accesses(SpeculatedIndices):
         def access(at: tuple[Value, ...]) -> tuple[Value, ...]:
             return self.b.insert(ops.Store(array, at, value, (self.mask,))).results
 
-        if is_private(array):
+        if isinstance(array.type, Lanes):
             access(tuple(map(self.index, indices)))
         else:
             self.speculated_access(indices, access)
@@ -134,6 +140,8 @@ class Accesses(SpeculatedIndices):
     def compare_and_swap(self, o: ops.AtomicCas) -> None:
         self.require_no_waiting(o)
         array, indices, _ = self.element(o)
+        if is_scattered(array.type):
+            raise NotWidenable("threads compare and swap in arrays of their own, which elements of an array hold")
         compare, value = self.index(o.compare), self.index(o.value)
         new = ops.AtomicCas(array, tuple(map(self.index, indices)), compare, value, (self.mask,))
         self.insert(new, o.results, [self.wide(o.result.type)])
@@ -159,8 +167,3 @@ class Accesses(SpeculatedIndices):
         """Threads that leave a loop by what others wrote may wait for these; in lanes they would do so for ever."""
         if self.leaving and any(r in self.used for r in o.results):
             raise NotWidenable("threads may wait for each other in a loop around an atomic")
-
-
-def is_private(array: Value) -> bool:
-    """Return whether each lane has an array of its own."""
-    return isinstance(array.type, Lanes)

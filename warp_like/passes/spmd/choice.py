@@ -336,7 +336,7 @@ def _flattened(f: Function, options: Options, *, narrow: bool) -> Function:
 
 def _widened(f: Function, width: int, reduced: Sequence[int], options: Options) -> Function:
     run = Runner("lanes", f, options, stages.widened())
-    run("widen", lambda g: widen(g, width, reduced))
+    run("widen", lambda g: widen(g, width, reduced, scattered=True))
     run("load_consecutively", load_consecutively)
     run("cse", cse)
     run("dce", dce)
@@ -475,7 +475,7 @@ def _reduces(loop: Op) -> bool:
 def _reduces_in_registers(f: Function) -> bool:
     """Whether ``f`` reduces over its threads such that each vector waits for the one before."""
     found = (o for o in f.body.walk() if isinstance(o, ops.Atomic) and o.mask)
-    return any(not any(isinstance(i.type, Lanes) for i in o.indices) for o in found)
+    return any(not any(isinstance(v.type, Lanes) for v in (o.array, *o.indices)) for o in found)
 
 
 def _adds_to_neighbours(f: Function) -> bool:

@@ -88,7 +88,7 @@ from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner
-from warp_like.ir.types import Lanes, Scalar, lane_type
+from warp_like.ir.types import Lanes, Scalar, is_private, lane_type
 from warp_like.passes.rewriter import Rewriter, rewrite
 from warp_like.passes.spmd.cost import cut_to
 from warp_like.passes.unroll import trip_count
@@ -248,7 +248,7 @@ def bits_of(o: ops.Load | ops.Store) -> int:
 
 def _may_stay(o: Op, accesses: Sequence[Op]) -> bool:
     """Whether ``o`` may stand between iterations of ``accesses`` that become one."""
-    if o.PURE or (isinstance(o, (ops.Load, ops.Store)) and isinstance(o.array.type, Lanes)):
+    if o.PURE or (isinstance(o, (ops.Load, ops.Store)) and is_private(o.array.type)):
         return True
     stores = sum(isinstance(a, ops.Store) for a in accesses)
     if isinstance(o, ops.Load):

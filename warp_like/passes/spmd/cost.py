@@ -15,7 +15,7 @@ from warp_like.builtins.spec import Symbol, lane_search, may_call_library, resol
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Lanes, Scalar, Type, element_count, lane_type, scalar_of
+from warp_like.ir.types import Array, Lanes, Scalar, Type, element_count, is_scattered, lane_type, scalar_of
 from warp_like.passes.spmd.likelihood import Likelihood, branching, goes_together, most_trips
 from warp_like.passes.spmd.speculation import speculated_side
 from warp_like.passes.unroll import trip_count
@@ -31,6 +31,7 @@ _LANE_SEARCH = 600.0  # of each of the lanes, which wait for that memory togethe
 _SIDE_BY_SIDE = 500.0  # the same where they search together
 _OUTLINED = 4.0  # the call of a builtin that stays one, beside what it does
 _GATHER = 1.6  # for each lane and component
+_SCATTERED = 0.3  # for each lane and axis of an array of the lane's own: a product in 64 bits
 _WHOLE_PART, _MASKED_PART = 2.0, 5.0  # a component of elements side by side, for all lanes of a register and for some
 _CONSECUTIVE = 0.5  # the same for elements that follow on each other, and are transposed
 _LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full of 512 bits, where most else takes 1
@@ -101,6 +102,8 @@ class _Thread:
                 return _OUTLINED + thread_cost(o.callee)
             case ops.Load() | ops.Store() | ops.Cast():
                 return _ISSUE * _elements(o)
+            case ops.NestedArray():
+                return _ISSUE * _numbers(o)
         return 0.0
 
     def apply(self, o: ops.Apply) -> float:
@@ -118,6 +121,18 @@ def _known_cost(known: dict[Hashable, float], o: ops.Apply, cost: Callable[[ops.
     if found is None:
         found = known[key] = cost(o)
     return found
+
+
+def _numbers(o: ops.NestedArray) -> int:
+    """How many numbers of an array are read: its address, and a stride or an extent along each axis."""
+    t = lane_type(o.result.type)
+    assert isinstance(t, Array)
+    return 1 + t.ndim
+
+
+def _address(o: ops.Load | ops.Store | ops.Atomic | ops.NestedArray) -> float:
+    """The cycles for the address of a lane's element in an array of its own."""
+    return _SCATTERED * len(o.indices) if is_scattered(o.array.type) else 0.0
 
 
 def _taken(share: float) -> float:
@@ -257,7 +272,9 @@ class _Lanes:
                 if _is_dense(o):
                     part = _MASKED_PART if self.is_divergent else _WHOLE_PART
                     return self.registers * _elements(o) * (part if _elements(o) > 1 else 1.0)
-                return _GATHER * _elements(o) * self.width(o)
+                return (_GATHER * _elements(o) + _address(o)) * self.width(o)
+            case ops.NestedArray():
+                return (_GATHER * _numbers(o) + _address(o)) * self.width(o)
             case ops.LoadConsecutive():
                 return _CONSECUTIVE * len(o.results) * self.width(o)
             case ops.StoreConsecutive():
@@ -266,12 +283,14 @@ class _Lanes:
                 o
             ):  # each thread's own element, which takes no atomics
                 return 3.0 * self.registers * _elements(o)
-            case ops.Atomic() if not any(isinstance(i.type, Lanes) for i in o.indices):  # combined in registers
+            case ops.Atomic(array=a) if not any(
+                isinstance(v.type, Lanes) for v in (a, *o.indices)
+            ):  # combined in registers
                 return 3.0 * self.registers * _elements(o)
             case ops.Atomic(array=a) if a in self.private:  # a gather and a scatter
                 return 2.0 * _GATHER * _elements(o) * self.width(o)
             case ops.Atomic():
-                return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
+                return ((_ATOMIC + 2.0) * _elements(o) + _address(o)) * self.width(o)
             case ops.Outlined() if o.callee.schedule.lanes > 1:
                 return _OUTLINED + _Lanes(o.callee, self.registers, ()).block(o.callee.body)
             case ops.Search() if _is_lane_search(o):
@@ -318,6 +337,8 @@ def _counts_lanes(loop: ops.For) -> bool:
 
 def _is_dense(o: ops.Load | ops.Store | ops.Atomic) -> bool:
     """Whether the lanes' elements follow on each other, in an array that is contiguous."""
+    if is_scattered(o.array.type):
+        return False
     if isinstance(o.array.type, Lanes):  # their own arrays lie so that the same indices are side by side
         return not any(isinstance(i.type, Lanes) for i in o.indices)
     *outer, last = o.indices

@@ -115,8 +115,9 @@ class _Finder:
                 return None  # each lane sees another old value
             case ops.LocalArray():
                 return None  # each lane has its own
-            case ops.Dim():
-                return 0  # threads do not choose between arrays
+            case ops.Dim(array=array):  # threads choose between arrays that elements hold alone
+                base = ops.base_array(array)
+                return self.strides[base] if isinstance(base.op, ops.NestedArray) else 0
             case ops.Pop():
                 return self.slots.get(o.slot, 0)
             case ops.Cast(x=x) if (

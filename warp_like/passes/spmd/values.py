@@ -30,8 +30,17 @@ class NotWidenable(Exception):
 class LaneBuilder:
     """Builds a function of ``width`` lanes from one of a single thread."""
 
-    def __init__(self, f: Function, width: int, reduced: Sequence[int] = (), varying: Sequence[Value] = ()) -> None:
+    def __init__(
+        self,
+        f: Function,
+        width: int,
+        reduced: Sequence[int] = (),
+        varying: Sequence[Value] = (),
+        *,
+        scattered: bool = False,
+    ) -> None:
         self.f = f
+        self.scattered = scattered
         self.varying = varying
         self.reduced = {f.params[i] for i in reduced}
         self.width = width
@@ -58,6 +67,10 @@ class LaneBuilder:
             found = self.types[t] = Lanes(t, self.width)  # one object for all values, which is hashed once
         return found
 
+    def like_array(self, array: Value, t: Array) -> Type:
+        """The type of a part of ``array``, an array of the new function, that is a ``t`` in one lane."""
+        return array.type.replace(of=t) if isinstance(array.type, Lanes) else t
+
     def scalar(self, v: Value) -> Value:
         """``v``, which is uniform, or its first lane."""
         return self.map[v]
@@ -73,7 +86,9 @@ class LaneBuilder:
         stride = self.strides[v]
         if stride is None:
             if isinstance(v.type, Array):
-                raise NotWidenable("threads choose between arrays")
+                own = isinstance(ops.base_array(v).op, ops.NestedArray)
+                held = "functions take arrays of a thread's own, which elements of an array hold"
+                raise NotWidenable(held if own else "threads choose between arrays")
             return self.map[v]
         if stride == 0:
             return self.broadcast(self.map[v])

@@ -62,16 +62,19 @@ CHEAP_OPS = 12
 """A branch of at most so many ops without memory accesses is run always rather than skipped when no lane takes it."""
 
 
-def widen(f: Function, width: int, reduced: Sequence[int] = (), varying: Sequence[Value] = ()) -> Function:
+def widen(
+    f: Function, width: int, reduced: Sequence[int] = (), varying: Sequence[Value] = (), *, scattered: bool = False
+) -> Function:
     """Return ``f``, whose builtins are expanded, for ``width`` threads at once; each has its own of ``varying``.
 
     Updates of elements that all lanes mean are combined over the lanes first, but for those of the arrays at the
-    positions ``reduced``, which the backend combines over many vectors.
+    positions ``reduced``, which the backend combines over many vectors. With ``scattered``, lanes may work on arrays
+    that elements hold, each on another one.
 
     Raises:
         NotWidenable: It has something that lanes can't run.
     """
-    return _Widener(f, width, reduced, varying).function()
+    return _Widener(f, width, reduced, varying, scattered=scattered).function()
 
 
 @functools.lru_cache(maxsize=1024)
@@ -447,8 +450,13 @@ class _InLanes:
 
 
 def _is_cheap(b: Block) -> bool:
-    """Whether running ``b`` for nothing costs less than finding out, and can't be seen."""
-    return len(b.ops) <= CHEAP_OPS and all((o.PURE and not calls_library(o)) or isinstance(o, ops.Yield) for o in b.ops)
+    """Whether running ``b`` for nothing costs less than finding out, and can't be seen: it touches no memory."""
+    return len(b.ops) <= CHEAP_OPS and all(_is_cheap_op(o) or isinstance(o, ops.Yield) for o in b.ops)
+
+
+def _is_cheap_op(o: Op) -> bool:
+    """Whether ``o`` computes in registers alone: nested arrays are pure, as nothing changes them, but lie in memory."""
+    return o.PURE and not isinstance(o, (ops.NestedArray, ops.Search)) and not calls_library(o)
 
 
 def calls_library(o: Op) -> bool:
