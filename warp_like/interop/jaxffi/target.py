@@ -18,6 +18,7 @@ from warp_like.base.contract import STACK_STEP, StackOp
 from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact, Effects
 from warp_like.compiler.lookup import cache_key
+from warp_like.compiler.signals import deferred_signals
 from warp_like.compiler.signature import Role, Signature, entry_roles
 from warp_like.interop.versions import require_version
 from warp_like.ir.core import Function
@@ -152,7 +153,8 @@ def compiled(
         deterministic = bool(kernel.option("deterministic"))
         key = (id(kernel), signature, deterministic, shares_elements)  # a copy of a kernel shares what it keeps
         if key not in known:
-            known[key] = _compile(kernel, signature, deterministic, shares_elements)
+            with deferred_signals():
+                known[key] = _compile(kernel, signature, deterministic, shares_elements)
         return known[key]
 
 

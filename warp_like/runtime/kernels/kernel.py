@@ -17,6 +17,7 @@ from warp_like.base.settings import Setting, settings
 from warp_like.base.weak import WeakObjects
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import capture_now, compile_kernel, kernel_facts, source_key
+from warp_like.compiler.signals import deferred_signals
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.names import Captured
 from warp_like.frontend.parameters import leaf_parameters, parameters
@@ -182,7 +183,7 @@ class Kernel(ByName, _native.Launchable):
         latest = first._latest_edition or first
         if latest.is_fixed or latest._watched.is_current():
             return latest
-        with COMPILING:
+        with COMPILING, deferred_signals():
             now = capture_now(first.source)
             known = (k for k in (first, *first._editions) if k.captured.meanings == now.meanings)
             found = next(known, None if first._compiled else first)

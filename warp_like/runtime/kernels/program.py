@@ -28,6 +28,7 @@ from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact, Effects, GridSchedule
+from warp_like.compiler.signals import deferred_signals
 from warp_like.compiler.signature import Signature, entry_roles, prefixed
 from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, adjoint_type, is_differentiable, leaf_fields
@@ -171,7 +172,7 @@ class Program:
         """What is known of it before it has code; the dispatcher that goes with it is there then."""
         if self.artifacts or self.target is not None:
             return self.any_artifact
-        with COMPILING:
+        with COMPILING, deferred_signals():
             if self._facts is None:
                 signature = self.signature(contiguous=True, wide=False, sums=True)
                 self._facts = self.kernel.facts(signature)
@@ -293,11 +294,16 @@ class Program:
         """
         with COMPILING:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
-                signature = self.signature(contiguous, wide, sums)
-                self.dispatcher, place, artifact = self.device.backend.programs.install(self, signature)
-                self.artifacts[place] = artifact
-                self.signatures[place] = signature
+                with deferred_signals():
+                    return self._install(self.signature(contiguous, wide, sums))
             return self.dispatcher
+
+    def _install(self, signature: Signature) -> _native.Dispatcher:
+        dispatcher, place, artifact = self.device.backend.programs.install(self, signature)
+        self.dispatcher = dispatcher
+        self.artifacts[place] = artifact
+        self.signatures[place] = signature
+        return dispatcher
 
     def described_by(self, artifact: Artifact) -> Artifact:
         """Return what the dispatcher was made for: ``artifact`` if that is the program's first."""
