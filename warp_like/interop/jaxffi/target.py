@@ -136,6 +136,7 @@ def compiled(
     alone: bool = False,
     shares_indices: bool = False,
     shares_elements: bool = False,
+    spares_objects: bool = False,
 ) -> Code:
     """Return the code of ``kernel``, or of a derivative, ready to be called by XLA; see ``Signature`` for which.
 
@@ -146,7 +147,7 @@ def compiled(
     """
     signature = Signature(
         types, contiguous, wide, wrt, same, kernel.compile_options(), tangent, sums, again, alone,
-        shares_indices=shares_indices,
+        shares_indices=shares_indices, spares_objects=spares_objects,
     )  # fmt: skip
     with COMPILING:
         known: dict[Any, Code] = vars(kernel).setdefault(_CODES, {})
@@ -215,7 +216,9 @@ def _load_on_cuda(
         raise RuntimeError("a kernel was dropped before there was a CUDA device, so it can't be compiled for one")
     device = device_of_context(context)
     s = signature.replace(sums=apart)
-    program = kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone, s.shares_indices)
+    program = kernel.program(
+        s.args, s.wrt, s.same, s.tangent, device, s.alone, s.shares_indices, spares_objects=s.spares_objects
+    )
     loaded = Loaded(program, lambda target: kernel.artifact(s, target))
     artifact = loaded.artifact
     if artifact.effects.prelaunch_copies != prelaunch_copies:

@@ -373,6 +373,7 @@ class Kernel(ByName, _native.Launchable):
         again: tuple[int, ...] | None = None,
         extents: int = 0,
         short_rows: bool = False,
+        spares_objects: bool = False,
     ) -> Program:
         """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``.
 
@@ -382,13 +383,13 @@ class Kernel(ByName, _native.Launchable):
         ``Program.in_order``), and ``shares_indices`` for what runs grids of more dimensions than the kernel asks for
         indices (see ``Program.over``). ``again`` lists what has tangents in a second forward mode (see ``Signature``).
         ``extents`` is how many of the grid's first extents may exceed 1; 0 leaves that open. ``short_rows`` asks for
-        what runs grids of short rows.
+        what runs grids of short rows, and ``spares_objects`` for an adjoint that adds to no gradients of objects.
         """
         place = None if device is None or device.is_cpu else device
-        key = (types, wrt, same, tangent, place, alone, shares_indices, again, extents, short_rows)
+        key = (types, wrt, same, tangent, place, alone, shares_indices, again, extents, short_rows, spares_objects)
         found = self._programs.get(key)
         if found is None:
-            made = Program(self, types, wrt, same, tangent, device, alone, shares_indices, again, extents, short_rows)
+            made = Program(self, types, wrt, same, tangent, device, *key[5:])
             found = self._programs.setdefault(key, made)
         return found
 

@@ -121,6 +121,7 @@ class Program:
         again: For forward mode twice, the positions of what has tangents in the second; see ``Signature``.
         extents: How many of the grid's first extents may exceed 1; 0 where all may.
         short_rows: Whether it is for grids of short rows, along which most lanes would have no thread.
+        spares_objects: For an adjoint, whether it adds to no gradients of objects (``Signature``).
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class Program:
         again: tuple[int, ...] | None = None,
         extents: int = 0,
         short_rows: bool = False,
+        spares_objects: bool = False,
     ) -> None:
         self.kernel = kernel
         self.device = device or get_device("cpu")
@@ -148,6 +150,7 @@ class Program:
         self.again = again
         self.extents = extents
         self.short_rows = short_rows
+        self.spares_objects = spares_objects
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # with ``max_threads``, where blocks have threads
@@ -225,20 +228,23 @@ class Program:
         Where the last extents are 1, as those of blocks of one thread are, a program knows that, and that these indices
         are 0: the others then name a thread.
         """
-        asked = self.types, self.wrt, self.same, self.tangent, self.device, self.alone
+        variant = functools.partial(
+            self.kernel.program, self.types, self.wrt, self.same, self.tangent, self.device, self.alone,
+            spares_objects=self.spares_objects,
+        )  # fmt: skip
         if self.extents or self.short_rows:
-            return self.kernel.program(*asked).over(dims)
+            return variant().over(dims)
         has_more = len(dims) > 1 and math.prod(dims) > 1
         if has_more and dims[0] > self.most_narrow and not self.artifacts:
             self.require(contiguous=True, wide=True, sums=True)  # code for narrow grids may be refused
         if extents := self._extents(dims):
-            return self.kernel.program(*asked, extents=extents)
+            return variant(extents=extents)
         shares = has_more and math.prod(dims[self.tid_ndim :]) > 1
         if not shares and self.is_of_short_rows(dims) and self._has_code_for_short_rows(self.facts.schedule):
-            return self.kernel.program(*asked, short_rows=True)
+            return variant(short_rows=True)
         if shares == self.shares_indices:
             return self
-        return self.kernel.program(*asked, shares_indices=shares)
+        return variant(shares_indices=shares)
 
     def _extents(self, dims: tuple[int, ...]) -> int:
         """How many extents of a grid may exceed 1 where the kernel may ask for further indices; 0 where that is open.
@@ -315,7 +321,7 @@ class Program:
         return Signature(
             self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, self.again, self.alone,
             saves_results=self.saves_results, shares_indices=self.shares_indices, extents=self.extents,
-            short_rows=self.short_rows,
+            short_rows=self.short_rows, spares_objects=self.spares_objects,
         )  # fmt: skip
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
