@@ -7,6 +7,7 @@
 
 #include "chunks.h"
 #include "extent.h"
+#include "signals.h"
 #include "sums.h"
 
 namespace wl {
@@ -100,7 +101,7 @@ void Gil::acquire() {
 bool Gil::check_signals() {
     const bool released = saved_ != nullptr;
     acquire();
-    const bool fine = PyErr_CheckSignals() == 0;
+    const bool fine = run_signal_handlers();
     if (released) release();
     return fine;
 }
@@ -133,7 +134,7 @@ bool Gil::wait_for_turn() {
         release();
         std::this_thread::sleep_for(std::chrono::microseconds(us));
         acquire();
-        if (PyErr_CheckSignals() != 0) {
+        if (!run_signal_handlers()) {
             record_->cancel.store(1, std::memory_order_relaxed);
             return false;
         }

@@ -30,6 +30,7 @@
 #include "record.h"
 #include "recorder.h"
 #include "replay.h"
+#include "signals.h"
 #include "tensor_memory.h"
 #include "thread_pool.h"
 #include "value.h"
@@ -67,7 +68,8 @@ PyMODINIT_FUNC PyInit__native() {
         wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_preload(m) &&
         wl::register_llvm(m) && wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) &&
         wl::register_reduce(m) && wl::register_host_write(m) && wl::register_replay(m) && wl::register_scan(m) &&
-        wl::register_sort(m) && wl::register_watchdog(m) && wl::register_coloring(m) && wl::register_bvh(m) &&
-        wl::register_wide_bvh(m) && wl::register_refit(m) && wl::register_objects(m) && wl::register_op_call(m);
+        wl::register_sort(m) && wl::register_watchdog(m) && wl::register_signals(m) && wl::register_coloring(m) &&
+        wl::register_bvh(m) && wl::register_wide_bvh(m) && wl::register_refit(m) && wl::register_objects(m) &&
+        wl::register_op_call(m);
     return done ? module.release() : nullptr;
 }

@@ -66,6 +66,20 @@ class SignalsBlocked {
 #endif
 };
 
+// ---- signals, each as long as it is deferred noted instead of handled; on the main thread
+
+constexpr int kSignals = 65;  // their numbers are smaller
+
+// Whether the system can defer it, and it is no fault, after which a program can't go on.
+bool may_defer(int number);
+// False where it is deferred already, or no handler of Python's kind is there.
+bool defer(int number);
+// Returns whether it has come meanwhile.
+bool end_deferral(int number);
+void end_deferrals();
+
+// ---- further threads
+
 // Lets the threads of the process that somebody waits for run before this one, where they are too many for the cores.
 void give_way();
 

@@ -95,6 +95,47 @@ SignalsBlocked::SignalsBlocked() {
 
 SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &old_, nullptr); }
 
+namespace {
+
+volatile sig_atomic_t has_come[kSignals];
+bool is_deferred[kSignals];
+struct sigaction usual[kSignals];
+
+void note(int number) { has_come[number] = 1; }
+
+}  // namespace
+
+bool may_defer(int number) {
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
+        if (number == fault) return false;
+    }
+    return number < NSIG;
+}
+
+bool defer(int number) {
+    struct sigaction action;
+    if (is_deferred[number] || sigaction(number, nullptr, &action) != 0 || action.sa_flags & SA_SIGINFO) return false;
+    usual[number] = action;
+    action.sa_handler = note;
+    has_come[number] = 0;
+    return is_deferred[number] = sigaction(number, &action, nullptr) == 0;
+}
+
+bool end_deferral(int number) {
+    struct sigaction action;
+    if (!is_deferred[number]) return false;
+    is_deferred[number] = false;
+    // Where somebody has set another handler meanwhile, it stays.
+    if (sigaction(number, nullptr, &action) == 0 && action.sa_handler == note) {
+        sigaction(number, &usual[number], nullptr);
+    }
+    return has_come[number] != 0;
+}
+
+void end_deferrals() {
+    for (int number = 1; number < kSignals; ++number) end_deferral(number);
+}
+
 void give_way() {
 #ifdef __linux__
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5);  // of this thread alone; elsewhere of all of them

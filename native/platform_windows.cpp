@@ -105,6 +105,14 @@ SignalsBlocked::SignalsBlocked() {}  // Windows runs handlers in a thread of its
 
 SignalsBlocked::~SignalsBlocked() {}
 
+bool may_defer(int) { return false; }
+
+bool defer(int) { return false; }
+
+bool end_deferral(int) { return false; }
+
+void end_deferrals() {}
+
 void give_way() { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL); }
 
 bool call_at_forks(void (*)(), void (*)()) { return true; }  // there are none

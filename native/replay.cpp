@@ -10,6 +10,7 @@
 #include "chunks.h"
 #include "fused.h"
 #include "host_write.h"
+#include "signals.h"
 #include "tensor_memory.h"
 
 namespace wl {
@@ -133,7 +134,7 @@ class Run {
         Py_BEGIN_ALLOW_THREADS;
         Py_END_ALLOW_THREADS;
         last_ = now_ns();
-        return PyErr_CheckSignals() == 0;
+        return run_signal_handlers();
     }
 
     bool fuses_;

@@ -66,6 +66,8 @@ CHECKS = {
     "textures": "tests.runtime.geometry.random_texture_tapes:check",
     "halos": "tests.passes.random_halos:check",
     "loops": "tests.passes.spmd.random_loops:check",
+    "filters": "tests.passes.spmd.random_filters:check",
+    "pieces": "tests.backend.llvm.random_pieces:check",
     "neighbours": "tests.passes.spmd.random_neighbours:check",
     "nested_gradients": "tests.passes.spmd.random_nested:check",
     "joined": "tests.passes.spmd.random_rows:check",

@@ -46,8 +46,19 @@ def untouched(mesh: Any) -> bool:
     return bool((mesh.points.grad.numpy() == OLD).all())
 
 
+@pytest.fixture(params=["hidden", "shown"])
+def beside(request: Any, mesh: Any) -> Any:
+    """Let the gradient of the points be shown, as it is while a tape's adjoint runs in another thread."""
+    if request.param == "hidden":
+        yield
+        return
+    mesh._descriptor.show(mesh._descriptor.gradients())
+    yield
+    mesh._descriptor.hide()
+
+
 @pytest.mark.parametrize("kind", ["kernel", "function", "batch"])
-def test_pytorch(mesh: Any, kind: str) -> None:
+def test_pytorch(mesh: Any, beside: Any, kind: str) -> None:
     torch = pytest.importorskip("torch")
     made = measure if kind == "function" else distances
     op = wp.torch_op(made, outputs=["out"], shapes={"out": lambda mesh, x: x.shape[0]})
@@ -62,11 +73,19 @@ def test_pytorch(mesh: Any, kind: str) -> None:
         assert untouched(mesh)
 
 
-def test_jax(mesh: Any) -> None:
+def test_jax(mesh: Any, beside: Any) -> None:
     jax = pytest.importorskip("jax")
     op = wp.jax_kernel(distances, enable_backward=True)
     found = jax.grad(lambda x: op(int(mesh.id), x)[0].sum())(PLACES)
     np.testing.assert_allclose(np.asarray(found), GRADIENT, rtol=1e-5, atol=1e-5)
+    assert untouched(mesh)
+
+
+def test_hessian_vector_products(mesh: Any, beside: Any) -> None:
+    x, out = wp.array(PLACES, dtype=wp.vec3), wp.zeros(2, dtype=float)
+    given = {"tangents": [None, wp.ones(2, dtype=wp.vec3)], "adj_outputs": [wp.ones(2, dtype=float)]}
+    products = wp.autograd.hvp(distances, dim=2, inputs=[mesh.id, x], outputs=[out], **given)
+    np.testing.assert_allclose(products[1].numpy(), [[0, 0, 2]] * 2, atol=1e-4)
     assert untouched(mesh)
 
 

@@ -586,6 +586,40 @@ def test_signal_handler_may_launch() -> None:
     )
 
 
+def test_handlers_of_launches_in_handlers_are_bounded() -> None:
+    s.run_python(
+        """
+        import os, signal, threading, time, numpy as np
+        native.set_num_threads(1)
+        d = dispatcher(param(ARRAY, I32, 1, True), param(SCALAR, I64), entry="count")
+        counts, inside = [], 0  # of each launch, the last of which has begun last; handlers that began within one
+
+        def launch():
+            counts.append(np.zeros(5000, np.int32))
+            assert d.try_launch(5000, [counts[-1], 10], [], None)
+
+        def handler(*_):
+            global inside
+            inside += not counts[-1].all()
+            launch()
+
+        def signals():  # one for each launch, while it runs
+            for k in range(1, 12):
+                while len(counts) < k or not counts[k - 1].any():
+                    time.sleep(0.001)
+                os.kill(os.getpid(), signal.SIGALRM)
+
+        signal.signal(signal.SIGALRM, handler)
+        thread = threading.Thread(target=signals)
+        thread.start()
+        launch()
+        thread.join()
+        assert len(counts) == 12 and all((c == 1).all() for c in counts), len(counts)
+        assert 1 <= inside <= 8, inside
+        """
+    )
+
+
 def test_fork() -> None:
     s.run_python(
         """

@@ -15,6 +15,7 @@ from warp_like.base.hashing import digest
 from warp_like.compiler import cache
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.host import host_key
+from warp_like.compiler.signals import deferred_signals
 from warp_like.compiler.signature import Signature
 from warp_like.frontend import closure
 from warp_like.frontend.names import Captured
@@ -33,7 +34,7 @@ def compile_kernel(source: Source, signature: Signature, target: Target | None =
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    with rare_collections():
+    with deferred_signals(), rare_collections():
         source = captured(source)
         key = cache_key(source, signature, target)
         artifact = cache.read(key)
@@ -59,7 +60,7 @@ def kernel_facts(source: Source, signature: Signature) -> Artifact:
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    with rare_collections():
+    with deferred_signals(), rare_collections():
         source = captured(source)
         for rows in (signature.short_rows, not signature.short_rows):
             # The facts are the same, and one of both may be all that was compiled.
@@ -130,7 +131,7 @@ def capture(source: Source) -> Captured:
 
 def capture_now(source: Source) -> Captured:
     """Return what the names that a kernel reaches mean, looked up as ``source`` does."""
-    with rare_collections():
+    with deferred_signals(), rare_collections():
         return closure.capture(source, _references)
 
 

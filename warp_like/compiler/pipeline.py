@@ -283,7 +283,9 @@ def optimised(
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated
 
         with clock.stage("adjoint"):
-            f = adjoint(f, signature.wrt, options, signature.same, signature.alone)
+            f = adjoint(
+                f, signature.wrt, options, signature.same, signature.alone, objects=not signature.spares_objects
+            )
     if signature.tangent is not None:
         from warp_like.passes.ad.forward import forward_mode
 

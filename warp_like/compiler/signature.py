@@ -89,6 +89,8 @@ class Signature(Frozen):
         extents: How many of the grid's first extents may exceed 1, so that all further indices are 0; 0 where all may.
         short_rows: The grid's rows have from 2 to ``contract.SHORT_GRID_ROW`` threads, and it has no more threads than
             ``contract.MAX_NARROW``. That decides where lanes lie; the code serves all grids of so many threads.
+        spares_objects: For an adjoint, that it adds to no gradients of objects that the kernel queries. Adjoints that
+            tapes run in other threads may show theirs at the same time.
     """
 
     args: tuple[Type, ...]
@@ -105,6 +107,7 @@ class Signature(Frozen):
     shares_indices: bool = False
     extents: int = 0
     short_rows: bool = False
+    spares_objects: bool = False
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -115,7 +118,7 @@ class Signature(Frozen):
         args = ", ".join(repr(t) if isinstance(t, Array) and isinstance(t.dtype, Struct) else str(t) for t in self.args)
         modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent} again={self.again}"
         modes += f" alone={self.alone} saves_results={self.saves_results} shares_indices={self.shares_indices}"
-        modes += f" extents={self.extents} short_rows={self.short_rows}"
+        modes += f" extents={self.extents} short_rows={self.short_rows} spares_objects={self.spares_objects}"
         return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options.text}"
 
 

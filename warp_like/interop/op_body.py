@@ -277,7 +277,8 @@ class KernelBody:
         key = forward, wrt, forward.in_order(record.dims)
         known = self.known
         if key not in known.adjoints:
-            program = adjoint_program(record, adjoints)
+            with objects.gradients_hidden():
+                program = adjoint_program(record, adjoints)
             known.adjoints[key] = program
             if program is not None and self._serves_all(forward, program):
                 known.serving[wrt] = program

@@ -86,7 +86,10 @@ class TensorOperation(Operation):
         forward = kernel.program(self.types).over(self.dims)
         alone = wrt is not None and forward.in_order(self.dims, same)
         shares = forward.shares_indices
-        return ProgramCode(kernel.program(self.types, wrt, same, tangent, None, alone, shares, again))
+        spares = wrt is not None and bool(forward.effects.objects)
+        return ProgramCode(
+            kernel.program(self.types, wrt, same, tangent, None, alone, shares, again, spares_objects=spares)
+        )
 
     def launch(
         self, code: ProgramCode, scalars: Mapping[tuple[str, int], Any], held: dict[tuple[str, int], Held]

@@ -372,3 +372,40 @@ print(y.tolist())
 """,
     )
     assert lines == ["[5.0, 5.0, 5.0]", "[0.0, 0.0, 0.0]"]
+
+
+def test_a_signal_handler_that_launches_during_the_first_launch(tmp_path):
+    """Signals come with each import that the first launch, of a recorded kernel, and its gradient make."""
+    body = """
+wp.config.cache_kernels = False
+calls = 0
+y = np.zeros(9, np.float32)
+
+
+def handler(*_):
+    global calls
+    calls += 1
+    wp.launch(add_one, dim=9, inputs=[y])
+
+
+def send(event, args):
+    if event == "import" and args[0].startswith("warp_like.") and threading.current_thread() is threading.main_thread():
+        signal.raise_signal(signal.SIGUSR1)
+
+
+@wp.kernel
+def square(x: wp.array(dtype=float), z: wp.array(dtype=float)):
+    i = wp.tid()
+    z[i] = wp.exp(x[i]) * x[i]
+
+
+x, z = wp.ones(9, dtype=float, requires_grad=True), wp.zeros(9, dtype=float, requires_grad=True)
+signal.signal(signal.SIGUSR1, handler)
+sys.addaudithook(send)
+with wp.Tape() as tape:
+    wp.launch(square, dim=9, inputs=[x, z])
+tape.backward(grads={z: wp.ones(9, dtype=float)})
+print(calls > 0, bool((y == calls).all()), bool(np.allclose(x.grad.numpy(), 2 * np.e)))
+signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+"""
+    assert run(tmp_path, "import sys\n" + body) == ["True True True"]

@@ -87,6 +87,7 @@ class TracedOperation(Operation):
                 alone=wrt is not None and forward.in_order(self.dims, same),
                 shares_indices=forward.shares_indices,
                 shares_elements=shares,
+                spares_objects=wrt is not None and bool(forward.effects.objects),
             )
         return self._codes[variant]
 

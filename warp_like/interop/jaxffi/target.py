@@ -18,6 +18,7 @@ from warp_like.base.contract import STACK_STEP, StackOp
 from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact, Effects
 from warp_like.compiler.lookup import cache_key
+from warp_like.compiler.signals import deferred_signals
 from warp_like.compiler.signature import Role, Signature, entry_roles
 from warp_like.interop.versions import require_version
 from warp_like.ir.core import Function
@@ -135,6 +136,7 @@ def compiled(
     alone: bool = False,
     shares_indices: bool = False,
     shares_elements: bool = False,
+    spares_objects: bool = False,
 ) -> Code:
     """Return the code of ``kernel``, or of a derivative, ready to be called by XLA; see ``Signature`` for which.
 
@@ -145,14 +147,15 @@ def compiled(
     """
     signature = Signature(
         types, contiguous, wide, wrt, same, kernel.compile_options(), tangent, sums, again, alone,
-        shares_indices=shares_indices,
+        shares_indices=shares_indices, spares_objects=spares_objects,
     )  # fmt: skip
     with COMPILING:
         known: dict[Any, Code] = vars(kernel).setdefault(_CODES, {})
         deterministic = bool(kernel.option("deterministic"))
         key = (id(kernel), signature, deterministic, shares_elements)  # a copy of a kernel shares what it keeps
         if key not in known:
-            known[key] = _compile(kernel, signature, deterministic, shares_elements)
+            with deferred_signals():
+                known[key] = _compile(kernel, signature, deterministic, shares_elements)
         return known[key]
 
 
@@ -213,7 +216,9 @@ def _load_on_cuda(
         raise RuntimeError("a kernel was dropped before there was a CUDA device, so it can't be compiled for one")
     device = device_of_context(context)
     s = signature.replace(sums=apart)
-    program = kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone, s.shares_indices)
+    program = kernel.program(
+        s.args, s.wrt, s.same, s.tangent, device, s.alone, s.shares_indices, spares_objects=s.spares_objects
+    )
     loaded = Loaded(program, lambda target: kernel.artifact(s, target))
     artifact = loaded.artifact
     if artifact.effects.prelaunch_copies != prelaunch_copies:

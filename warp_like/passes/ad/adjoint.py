@@ -64,6 +64,7 @@ def adjoint(
     options: pipeline.Options,
     same: Sequence[tuple[int, int]] = (),
     alone: bool = False,
+    objects: bool = True,
 ) -> Function:
     """Return the adjoint of ``f`` with respect to its parameters ``wrt``.
 
@@ -71,7 +72,8 @@ def adjoint(
     each array whose position is in the result's ``prelaunch_copies``.
 
     ``same`` lists pairs of parameters that are one array, later one first; all accesses then go to the first. ``alone``
-    asks for the adjoint of a grid of one thread, whose atomics have an order.
+    asks for the adjoint of a grid of one thread, whose atomics have an order. With ``objects``, gradients go to the
+    memory of objects, too.
 
     Raises:
         WarpCodegenError: ``f`` can't be differentiated.
@@ -83,15 +85,15 @@ def adjoint(
         run("merge_parameters", lambda g: merge_parameters(g, same))
     run("in_order", lambda g: in_order(g, alone))
     run("hoist_loads", hoist_loads)
-    if options.checkpoint_loops and not plan_adjoint(run.function, wrt).saves:
+    if options.checkpoint_loops and not plan_adjoint(run.function, wrt, objects).saves:
         run("split_loops", split_loops)
-    run("differentiate", lambda g: differentiate(g, wrt))
+    run("differentiate", lambda g: differentiate(g, wrt, objects))
     g = pipeline.optimise(run.end(), options, owned=True)
     require_recomputable(g)
     return g
 
 
-def differentiate(f: Function, wrt: Sequence[int]) -> Function:
+def differentiate(f: Function, wrt: Sequence[int], objects: bool = True) -> Function:
     """Return the adjoint of kernel ``f`` with respect to its parameters ``wrt``.
 
     ``f`` holds no calls and no builtins without an adjoint rule of their own. The adjoint's parameters are those of
@@ -101,21 +103,21 @@ def differentiate(f: Function, wrt: Sequence[int]) -> Function:
     Raises:
         WarpCodegenError: ``f`` can't be differentiated.
     """
-    plan = plan_adjoint(f, wrt)
+    plan = plan_adjoint(f, wrt, objects)
     plan.require_possible()
     params = [Value(p.type, p.hint) for p in f.params]
     adjoints = [plan.sweep.adjoint_arrays[f.params[i]] for i in wrt]
     return emit(plan, Function(f.name, [*params, *adjoints], (), "adjoint", f.loc))
 
 
-def plan_adjoint(f: Function, wrt: Sequence[int]) -> Plan:
+def plan_adjoint(f: Function, wrt: Sequence[int], objects: bool = True) -> Plan:
     """Return how the adjoint of kernel ``f`` gets the values that it needs.
 
     Raises:
         WarpCodegenError: ``f`` does something that has no gradient.
     """
     adjoints = {f.params[i]: Value(adjoint_type(f.params[i].type), f"adj_{f.params[i].hint}") for i in wrt}
-    sweep = Sweep(Primal(f, adjoints, objects=True), adjoints)
+    sweep = Sweep(Primal(f, adjoints, objects), adjoints)
     reverse_kernel(sweep)
     return Plan(sweep)
 

@@ -347,16 +347,22 @@ _hiding = threading.local()
 def gradients_shown(effects: Effects, args: Sequence[Any]) -> Lock:
     """Show the objects that an adjoint launch queries where gradients are, while it runs.
 
-    Afterwards none is there: adjoints that operators and ``wp.autograd`` run have no gradients for objects.
+    Other adjoints are made so that they do not look for them (``Signature.spares_objects``): those that operators run,
+    and Hessian-vector products.
     """
-    hidden = not effects.objects or getattr(_hiding, "on", False)
+    hidden = not effects.objects or gradients_are_hidden()
     return _NOTHING_TO_SHOW if hidden else _shown(effects, args)
+
+
+def gradients_are_hidden() -> bool:
+    """Return whether adjoints of this thread add to no gradients of objects."""
+    return bool(getattr(_hiding, "on", False))
 
 
 @contextlib.contextmanager
 def gradients_hidden() -> Iterator[None]:
-    """Let no adjoint of this thread show gradients of objects."""
-    before, _hiding.on = getattr(_hiding, "on", False), True
+    """Let no adjoint of this thread add to gradients of objects."""
+    before, _hiding.on = gradients_are_hidden(), True
     try:
         yield
     finally:

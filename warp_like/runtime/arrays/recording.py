@@ -20,14 +20,19 @@ Record = _native.Record
 """One launch: enough to run its adjoint. Vectors and matrices among its arguments are copies."""
 
 
-def program_of(record: Record, wrt: tuple[int, ...] | None = None, same: Any = ()) -> Any:
-    """Return the program that a recorded launch ran, or its adjoint with respect to the parameters ``wrt``."""
+def program_of(record: Record, wrt: tuple[int, ...] | None = None, same: Any = (), spares_objects: bool = False) -> Any:
+    """Return the program that a recorded launch ran, or its adjoint with respect to the parameters ``wrt``.
+
+    With ``spares_objects``, that adds to no gradients of objects.
+    """
     place = next((a.device for a in record.args if isinstance(a, _native.Array)), None)
     forward = record.kernel.program(record.types, device=place).over(record.dims)
     if wrt is None:
         return forward
     alone = forward.in_order(record.dims, same)
-    return record.kernel.program(record.types, wrt, same, None, place, alone, forward.shares_indices)
+    return record.kernel.program(
+        record.types, wrt, same, None, place, alone, forward.shares_indices, spares_objects=spares_objects
+    )
 
 
 class Write:

@@ -55,7 +55,7 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
             dispatcher.install_adjoint(wrt, None)
         return None
     require_backward(kernel)
-    program = program_of(record, wrt, record.same)
+    program = program_of(record, wrt, record.same, bool(forward.objects) and objects.gradients_are_hidden())
     serves_all = not (program.effects.prelaunch_copies or record.same or program.alone or forward.objects)
     if serves_all and dispatcher is not None:
         dispatcher.install_adjoint(wrt, program.dispatcher)

@@ -137,7 +137,8 @@ def hvp(
     varied = (*sorted(call.tangents), *range(n, n + len(wrt)))
     same = same_arguments(call.args)
     shares, alone = call.forward.shares_indices, call.forward.in_order(call.dims, same)
-    program = call.kernel.program(call.types, wrt, same, varied, call.device, alone, shares)
+    spares = bool(call.forward.effects.objects)
+    program = call.kernel.program(call.types, wrt, same, varied, call.device, alone, shares, spares_objects=spares)
     _require_apart(call, program)
 
     prelaunch_copies = program.effects.prelaunch_copies

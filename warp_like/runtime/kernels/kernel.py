@@ -17,6 +17,7 @@ from warp_like.base.settings import Setting, settings
 from warp_like.base.weak import WeakObjects
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import capture_now, compile_kernel, kernel_facts, source_key
+from warp_like.compiler.signals import deferred_signals
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.names import Captured
 from warp_like.frontend.parameters import leaf_parameters, parameters
@@ -182,7 +183,7 @@ class Kernel(ByName, _native.Launchable):
         latest = first._latest_edition or first
         if latest.is_fixed or latest._watched.is_current():
             return latest
-        with COMPILING:
+        with COMPILING, deferred_signals():
             now = capture_now(first.source)
             known = (k for k in (first, *first._editions) if k.captured.meanings == now.meanings)
             found = next(known, None if first._compiled else first)
@@ -372,6 +373,7 @@ class Kernel(ByName, _native.Launchable):
         again: tuple[int, ...] | None = None,
         extents: int = 0,
         short_rows: bool = False,
+        spares_objects: bool = False,
     ) -> Program:
         """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``.
 
@@ -381,13 +383,13 @@ class Kernel(ByName, _native.Launchable):
         ``Program.in_order``), and ``shares_indices`` for what runs grids of more dimensions than the kernel asks for
         indices (see ``Program.over``). ``again`` lists what has tangents in a second forward mode (see ``Signature``).
         ``extents`` is how many of the grid's first extents may exceed 1; 0 leaves that open. ``short_rows`` asks for
-        what runs grids of short rows.
+        what runs grids of short rows, and ``spares_objects`` for an adjoint that adds to no gradients of objects.
         """
         place = None if device is None or device.is_cpu else device
-        key = (types, wrt, same, tangent, place, alone, shares_indices, again, extents, short_rows)
+        key = (types, wrt, same, tangent, place, alone, shares_indices, again, extents, short_rows, spares_objects)
         found = self._programs.get(key)
         if found is None:
-            made = Program(self, types, wrt, same, tangent, device, alone, shares_indices, again, extents, short_rows)
+            made = Program(self, types, wrt, same, tangent, device, *key[5:])
             found = self._programs.setdefault(key, made)
         return found
 

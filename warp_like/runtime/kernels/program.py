@@ -28,6 +28,7 @@ from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact, Effects, GridSchedule
+from warp_like.compiler.signals import deferred_signals
 from warp_like.compiler.signature import Signature, entry_roles, prefixed
 from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, adjoint_type, is_differentiable, leaf_fields
@@ -120,6 +121,7 @@ class Program:
         again: For forward mode twice, the positions of what has tangents in the second; see ``Signature``.
         extents: How many of the grid's first extents may exceed 1; 0 where all may.
         short_rows: Whether it is for grids of short rows, along which most lanes would have no thread.
+        spares_objects: For an adjoint, whether it adds to no gradients of objects (``Signature``).
     """
 
     def __init__(
@@ -135,6 +137,7 @@ class Program:
         again: tuple[int, ...] | None = None,
         extents: int = 0,
         short_rows: bool = False,
+        spares_objects: bool = False,
     ) -> None:
         self.kernel = kernel
         self.device = device or get_device("cpu")
@@ -147,6 +150,7 @@ class Program:
         self.again = again
         self.extents = extents
         self.short_rows = short_rows
+        self.spares_objects = spares_objects
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # with ``max_threads``, where blocks have threads
@@ -171,7 +175,7 @@ class Program:
         """What is known of it before it has code; the dispatcher that goes with it is there then."""
         if self.artifacts or self.target is not None:
             return self.any_artifact
-        with COMPILING:
+        with COMPILING, deferred_signals():
             if self._facts is None:
                 signature = self.signature(contiguous=True, wide=False, sums=True)
                 self._facts = self.kernel.facts(signature)
@@ -224,20 +228,23 @@ class Program:
         Where the last extents are 1, as those of blocks of one thread are, a program knows that, and that these indices
         are 0: the others then name a thread.
         """
-        asked = self.types, self.wrt, self.same, self.tangent, self.device, self.alone
+        variant = functools.partial(
+            self.kernel.program, self.types, self.wrt, self.same, self.tangent, self.device, self.alone,
+            spares_objects=self.spares_objects,
+        )  # fmt: skip
         if self.extents or self.short_rows:
-            return self.kernel.program(*asked).over(dims)
+            return variant().over(dims)
         has_more = len(dims) > 1 and math.prod(dims) > 1
         if has_more and dims[0] > self.most_narrow and not self.artifacts:
             self.require(contiguous=True, wide=True, sums=True)  # code for narrow grids may be refused
         if extents := self._extents(dims):
-            return self.kernel.program(*asked, extents=extents)
+            return variant(extents=extents)
         shares = has_more and math.prod(dims[self.tid_ndim :]) > 1
         if not shares and self.is_of_short_rows(dims) and self._has_code_for_short_rows(self.facts.schedule):
-            return self.kernel.program(*asked, short_rows=True)
+            return variant(short_rows=True)
         if shares == self.shares_indices:
             return self
-        return self.kernel.program(*asked, shares_indices=shares)
+        return variant(shares_indices=shares)
 
     def _extents(self, dims: tuple[int, ...]) -> int:
         """How many extents of a grid may exceed 1 where the kernel may ask for further indices; 0 where that is open.
@@ -293,11 +300,16 @@ class Program:
         """
         with COMPILING:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
-                signature = self.signature(contiguous, wide, sums)
-                self.dispatcher, place, artifact = self.device.backend.programs.install(self, signature)
-                self.artifacts[place] = artifact
-                self.signatures[place] = signature
+                with deferred_signals():
+                    return self._install(self.signature(contiguous, wide, sums))
             return self.dispatcher
+
+    def _install(self, signature: Signature) -> _native.Dispatcher:
+        dispatcher, place, artifact = self.device.backend.programs.install(self, signature)
+        self.dispatcher = dispatcher
+        self.artifacts[place] = artifact
+        self.signatures[place] = signature
+        return dispatcher
 
     def described_by(self, artifact: Artifact) -> Artifact:
         """Return what the dispatcher was made for: ``artifact`` if that is the program's first."""
@@ -309,7 +321,7 @@ class Program:
         return Signature(
             self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, self.again, self.alone,
             saves_results=self.saves_results, shares_indices=self.shares_indices, extents=self.extents,
-            short_rows=self.short_rows,
+            short_rows=self.short_rows, spares_objects=self.spares_objects,
         )  # fmt: skip
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
