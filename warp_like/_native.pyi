@@ -360,6 +360,7 @@ def llvm_object(
 
 def symbols() -> dict[str, int]: ...
 def set_stack_cap(nbytes: int, /) -> int: ...
+
 @final
 class DeferredSignals:
     """A context in which the user's signal handlers in Python wait, on the main thread."""

@@ -30,6 +30,8 @@ class Type(Frozen):
         for name, value in fields.items():
             fields[name] = _plain(value)
         made: _T = _made.setdefault((cls, new.as_tuple()), new)  # another thread may have been faster
+        if not given:
+            _made[cls, args] = made  # without the fields that have defaults, it is found as quickly
         return made
 
     def __init__(self, *args: Any, **given: Any) -> None:
