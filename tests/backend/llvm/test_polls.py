@@ -7,12 +7,12 @@ import pytest
 
 from tests.backend.running import DEFAULT, Kernel, check
 from tests.interpreter import run
-from tests.ir_builder import count, loop, start, tid, while_
+from tests.ir_builder import branch, count, loop, start, tid, while_
 from warp_like.backend.compile import lower_to_llvm, to_asm
 from warp_like.backend.llvm.polls import FUEL
 from warp_like.backend.target import Target, cuda_target, host_target
 from warp_like.ir import ops
-from warp_like.ir.core import Function
+from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Scalar, float32, int8, int32, int64, uint64
 from warp_like.passes.spmd.widen import widen
 
@@ -173,14 +173,74 @@ def test_loops_whose_bounds_are_small_do_not_poll(lanes: int) -> None:
 
     assert polls(10) == 0
     assert polls(100_000) == polls(None) > 0
-    assert lanes > 1 or 0 < polls(600) < polls(None)
+    assert lanes > 1 or 0 < polls(1200) < polls(None)
 
 
 def test_many_threads_with_bounded_loops_poll() -> None:
-    """Threads take 10 units or 2,400: polls are neither frequent for those nor rare for these."""
-    kernel, threads = Kernel(bounded(600)), 4096
-    kernel([np.full(threads, 600, "i"), np.zeros(threads, "i")], (threads,))
+    """Threads take 10 units or 3,600: polls are neither frequent for those nor rare for these."""
+    kernel, threads = Kernel(bounded(1200)), 4096
+    kernel([np.full(threads, 1200, "i"), np.zeros(threads, "i")], (threads,))
     assert 1 <= kernel.runtime.polls <= 8
+
+
+def branching(length: int, deep: bool, looping: bool) -> Function:
+    """Threads, or iterations of their loop, go into a branch of ``length`` roots where an element is 1.
+
+    The branch is in another one if ``deep``, which is as long where an element is not 0.
+    """
+    f, b = start("branching", way=Array(int32, 1), n=int32, out=Array(float32, 1))
+    way, n, out = f.params
+    i = tid(b)
+    taken = b.load(way, [i])
+
+    def roots(x: Value) -> Value:
+        for _ in range(length):
+            x = b.apply("sqrt", b.add(x, 1.0))
+        return x
+
+    def step(x: Value) -> Value:
+        def inner(x: Value) -> Value:
+            return branch(b, b.eq(taken, 1), lambda: (roots(x),), lambda: (x,))[0]
+
+        if not deep:
+            return inner(x)
+        return branch(b, b.ne(taken, 0), lambda: (roots(inner(x)),), lambda: (x,))[0]
+
+    first = b.constant(0.5, float32)
+    if looping:
+        with loop(b, 0, n, init=[first]) as each:
+            each.next = (step(each.carried[0]),)
+        (last,) = each.results
+    else:
+        last = step(first)
+    b.store(out, [i], last)
+    b.yield_()
+    return f
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("looping", [True, False])
+@pytest.mark.parametrize("deep", [False, True])
+def test_branches_take_fuel_where_they_run(lanes: int, looping: bool, deep: bool) -> None:
+    """They take as much as they cost: no threads do if none goes there, all do if all go there."""
+    length, trips, threads = 150, *((20, 320) if looping else (1, 1800))
+    f = branching(length, deep, looping)
+    kernel = Kernel(f if lanes == 1 else widen(f, lanes))
+    polls = {}
+    for way in (0, 1, 2):
+        got = np.zeros(threads, "f")
+        kernel.runtime.polls = 0
+        kernel([np.full(threads, way, "i"), trips, got], (threads,))
+        polls[way] = kernel.runtime.polls
+        times = {0: 0, 1: 2 if deep else 1, 2: 1 if deep else 0}[way]
+        x = np.float32(0.5)
+        for _ in range(times * length * trips):
+            x = np.sqrt(x + np.float32(1))
+        np.testing.assert_allclose(got, x, rtol=1e-6)
+        units = 16 * length * trips * times * threads // lanes
+        assert units // FUEL <= polls[way] <= 2 * units // FUEL + 1
+    assert polls[0] == 0
+    assert polls[1] > 0
 
 
 @pytest.mark.skipif(not host_target().triple.startswith("x86_64"), reason="names x86's instructions")

@@ -32,6 +32,8 @@ def lower_if(lowering: Lowering, o: ops.If) -> None:
     for label, b in ((then, o.then), (orelse, o.orelse)):
         w.start(label)
         got = lowering.block(b, [])
+        if lowering.polls is not None:
+            lowering.polls.branch(b)
         sources.append((flatten(got), w.block))
         w.jump(end)
     w.start(end)

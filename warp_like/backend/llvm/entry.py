@@ -113,7 +113,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
 
         def run(g: Function, active: str = "", partial: bool = False, whole: bool = False) -> None:
             find = functools.partial(ranges, g)
-            polls = None if fuel is None else Polls(w, fuel, g.schedule.lanes, find)
+            polls = None if fuel is None else Polls(w, fuel, g, find)
             lowering = Lowering(
                 w, find, ndim, grid.index, grid.extent, lambda: grid.thread, active, partial, grid.stack,
                 grid.accumulators, grid.team, polls,

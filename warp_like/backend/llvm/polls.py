@@ -10,6 +10,8 @@ error). Work is counted in units, about one instruction each, known when the ker
 * A loop that LLVM may vectorise runs in strips instead, and takes fuel after each. The loop of a strip is plain. How
   long strips are depends on nothing but the code: the bits that come out do not depend on the time.
 * The loop over the kernel threads takes fuel where one of them has a loop that polls, or is long.
+* A branch of at least ``BRANCH`` units takes its fuel itself: most threads may not go there. Shorter ones, and those in
+  loops without polls, count as if all were taken.
 
 LLVM may keep values in registers across ``wl_poll``, stores to arrays included: it accesses no memory of the kernel's.
 """
@@ -26,7 +28,7 @@ from warp_like.backend.llvm.writer import Writer
 from warp_like.backend.target import Target
 from warp_like.builtins.trips import constant_trips
 from warp_like.ir import ops
-from warp_like.ir.core import Block, Op
+from warp_like.ir.core import Block, Function, Op
 from warp_like.ir.types import Array, Lanes, Scalar, Type
 
 FUEL = 1 << 18
@@ -44,10 +46,18 @@ LEAST_STRIP = 32
 LONG_THREAD = 1 << 11
 """The units of a kernel thread beyond which the loop over them polls: LLVM does not vectorise that loop any more."""
 
+BRANCH = 1 << 6
+"""The fewest units of a branch that takes its fuel itself, by one instruction."""
+
 _CALL = 16
 """The units of a function that is called or takes long: exp, pow, a division."""
 
-_QUICK = frozenset({"add", "sub", "mul", "neg", "min", "max", "abs", "lt", "le", "gt", "ge", "eq", "ne", "and", "or"})
+_QUICK = frozenset(
+    (
+        *("add", "sub", "mul", "neg", "min", "max", "abs", "lt", "le", "gt", "ge", "eq", "ne", "where"),
+        *("and", "or", "unot", "bit_and", "bit_or", "bit_xor", "invert", "lshift", "rshift"),
+    )
+)
 
 _EFFECTS = "nounwind memory(inaccessiblemem: readwrite)"
 
@@ -101,18 +111,22 @@ class Polls:
     Args:
         w: What it is written to.
         fuel: The entry's.
-        lanes: The lanes of the function.
+        f: The function.
         ranges: Returns the ranges of its integers.
     """
 
-    def __init__(self, w: Writer, fuel: Fuel, lanes: int, ranges: Callable[[], Ranges]) -> None:
+    def __init__(self, w: Writer, fuel: Fuel, f: Function, ranges: Callable[[], Ranges]) -> None:
         self.w = w
         self.fuel = fuel
-        self._lanes = lanes
+        self._lanes = f.schedule.lanes
         self._ranges = ranges
         self._costs: dict[Block, int] = {}
         self._most: dict[Block, int] = {}
         self._polling: dict[Op, bool] = {}
+        self._own: dict[Block, int] = {}
+        self._branches: dict[Block, int] = {}
+        if self.inside(f.body) or self.most(f.body) > LONG_THREAD:
+            self._own[f.body] = self._own_units(f.body)
 
     # --- what code costs ---
 
@@ -124,6 +138,10 @@ class Polls:
 
     def _units(self, o: Op) -> int:
         match o:
+            case ops.Constant() | ops.Make() | ops.Yield():
+                return 0
+            case ops.Extract() | ops.Insert() if all(ops.constant_value(i) is not None for i in o.indices):
+                return 0
             case ops.If():
                 return 1 + sum(self.cost(r) for r in o.regions())
             case ops.For() if not self.polls(o):
@@ -178,6 +196,27 @@ class Polls:
         """Return whether a loop in ``b`` polls."""
         return any(self.polls(o) for o in b.walk() if isinstance(o, (ops.For, ops.While)))
 
+    def _own_units(self, b: Block) -> int:
+        """Return the units of ``b`` without those of branches that take their own, which this finds."""
+        units = 0
+        for o in b.ops:
+            if not isinstance(o, ops.If):
+                units += self._units(o)
+                if isinstance(o, ops.While) or (
+                    isinstance(o, ops.For) and self.polls(o) and not self._is_vectorised(o)
+                ):
+                    for r in o.regions():
+                        self._own[r] = self._own_units(r)
+                continue
+            units += 1
+            for r in o.regions():
+                inside = self._own_units(r)
+                if inside >= BRANCH:
+                    self._branches[r] = inside
+                else:
+                    units += inside
+        return units
+
     def strip(self, o: ops.For, step: str) -> int:
         """Return how many iterations of ``o`` make a strip; 0 where it takes fuel in each iteration, or never."""
         t = o.lo.type
@@ -196,16 +235,21 @@ class Polls:
 
     # --- code ---
 
+    def branch(self, b: Block) -> None:
+        """Append what branch ``b`` takes by itself."""
+        if b in self._branches:
+            self.fuel.take(str(self._branches[b]))
+
     def iteration(self, o: ops.For | ops.While) -> None:
         """Append the poll at the end of an iteration of ``o``, where each takes fuel."""
         if self.polls(o):
-            self.fuel.take(str(1 + sum(self.cost(r) for r in o.regions())))
+            self.fuel.take(str(1 + sum(self._own.get(r, self.cost(r)) for r in o.regions())))
             self.fuel.check()
 
     def thread(self, b: Block) -> None:
         """Append the poll at the end of a kernel thread, or as many as run at once, whose body is ``b``."""
-        if self.inside(b) or self.most(b) > LONG_THREAD:
-            self.fuel.take(str(self.cost(b)))
+        if b in self._own:
+            self.fuel.take(str(self._own[b]))
             self.fuel.check()
 
 
