@@ -179,6 +179,20 @@ void alone(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
     }
 }
 
+// ---- the same, and takes four times as long while another OS thread is at it, as code does that waits for its memory
+atomic_int crowd;
+
+void crowded(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context) {
+    const CountArgs* a = (const CountArgs*)args;
+    (void)dims;
+    atomic_fetch_add(&crowd, 1);
+    for (int64_t t = begin; t < end; ++t) {
+        spin(a->us * (atomic_load(&crowd) > 1 ? 4 : 1));
+        AT(a->counts, t) += context->alone ? 100 : 1;
+    }
+    atomic_fetch_sub(&crowd, 1);
+}
+
 // ---- writes for each thread the number of the OS thread that ran it; those before the middle take `us` microseconds
 // each
 atomic_int who_next;
