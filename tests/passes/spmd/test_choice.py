@@ -187,6 +187,22 @@ def test_calls_that_wait_for_each_other_and_sums_over_lanes_take_several_registe
     assert [choice(k).width for k in (steps, harmonics)] == [32, 8]
 
 
+@wp.kernel
+def remainders(x: wp.array(dtype=f64), y: wp.array(dtype=f64), out: wp.array(dtype=f64)):
+    i = wp.tid()
+    out[i] = x[i] % y[i]
+
+
+@wp.kernel
+def differences(x: wp.array(dtype=f64), y: wp.array(dtype=f64), out: wp.array(dtype=f64)):
+    i = wp.tid()
+    out[i] = x[i] - y[i]
+
+
+def test_remainders_whose_steps_wait_for_each_other_take_two_registers() -> None:
+    assert (choice(remainders, bits=512).width, choice(differences, bits=512).width) == (16, 8)
+
+
 def test_calls_after_long_sums_take_two_registers_where_iterations_load_the_same() -> None:
     assert [choice(k).width for k in (layers, scattered_layers)] == [16, 8]
 
